@@ -100,7 +100,12 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def blocks(folder: Path) -> dict[str, str]:
-    """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's."""
+    """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's.
+
+    The folder must be there: else each table would be replaced by the words that it was not measured.
+    """
+    if not folder.is_dir():
+        raise BenchError(f"{folder} is no folder")
     names = ("reference", "speed-table", "summary", *SCENARIOS)
     found = dict.fromkeys(names, _NOT_MEASURED)
     found |= _read(folder / "reference.json", _of_reference)

@@ -54,18 +54,6 @@ class KeeperOpCode(IntEnum):
     LIST_RECURSIVE = 507
 
 
-#: The requests that create one node.
-CREATES = frozenset(
-    (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        KeeperOpCode.CREATE_IF_NOT_EXISTS,
-    )
-)
-
-
 class KeeperFeature(IntEnum):
     """Bits of Keeper's /keeper/feature_flags, counted from the highest bit of the first byte."""
 

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _API = "/api/v1"
 # Bytes of a login: who is not logged in yet cannot make the server read much.
 _MOST_OF_LOGIN = 16 << 10
+_MOST = 64 << 10  # of another request that has no data of a znode
+_WITH_DATA = ("create", "set", "import")
 _TIMEOUT = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
@@ -124,8 +126,10 @@ class Console:
             self._add("POST", name, handler)
 
     def _add(self, method: str, name: str, handler: _Handler) -> None:
+        has_data = self._settings.write and name in _WITH_DATA
+
         async def answer(request: web.Request) -> web.Response:
-            return _json(await handler(await self._call(request)))
+            return _json(await handler(await self._call(request, 0 if has_data else _MOST)))
 
         self.application.router.add_route(method, f"{_API}/{name}", answer)
 
@@ -164,14 +168,17 @@ class Console:
             contained(error, f"{request.method} {request.path} could not be answered")
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
 
-    async def _call(self, request: web.Request) -> Call:
+    async def _call(self, request: web.Request, most: int = 0) -> Call:
         login = self._find(request)
         if login is None:
             # Without the page and its cookie, say curl.
             login = Login("", self._unasked(request), time.monotonic())
             login.identities = self._own(login.user)
         return Call(
-            login, dict(request.query), await self._document(request), java_address(request.remote or "")
+            login,
+            dict(request.query),
+            await self._document(request, most),
+            java_address(request.remote or ""),
         )
 
     async def _document(self, request: web.Request, most: int = 0) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
-from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, is_following, look, servable
+from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, is_copy, look, servable
 from proxy.log.upkeep.truncation import applied_in
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
@@ -65,7 +65,7 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     more: list[str] = []
     if found.record is not None and found.record.seal is not None and found.pair is not None:
         more = ["", str(TreeSealed(keys, found.record.seal, found.pair.mod_revision))]
-    elif is_following(found):
+    elif is_copy(found):
         more = ["", await _lag(etcd, keys)]
     clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
     rows: list[dict[str, Any]] = []
@@ -192,7 +192,7 @@ async def sizes(etcd: Etcd, keys: Keyspace, read_metrics: ReadMetrics | None = N
     `read_metrics`: for an etcd that tells its size to root alone.
     """
     found, entries = await _entries(etcd, keys)
-    record = servable(found, keys, KNOWN, even_sealed=True)
+    record = servable(found, keys, KNOWN, even_sealed=True, even_copy=True)
     logs: dict[str, list[int]] = {}
     since = [0, 0]
     oldest = 0
@@ -260,7 +260,7 @@ async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
     """All entries that the log still holds, by position, with what else was there at that moment."""
     found = await look(etcd, keys)
-    record = servable(found, keys, KNOWN, even_sealed=True)
+    record = servable(found, keys, KNOWN, even_sealed=True, even_copy=True)
     applied: Mapping[str, int] = {}
     if record.previous is not None:
         applied = await applied_in(etcd, keys, record.previous.name) or {}

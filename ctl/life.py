@@ -35,9 +35,10 @@ class Life:
         self._id = session_id
         self.events: list[dict[str, Any]] = []
         self.began = 0  # clock of the first entry that was looked at
-        self.writes = 0  # requests that the client has sent to the log
+        self.writes = 0  # that the client has sent to its holder, also those that were refused
         self.wrote = 0  # clock of the last of them
-        self._holder = ""
+        self._holder = ""  # "" also before the entries show it
+        self._ended = False
         self._timeout = 0
         self._password: bytes | None = None
 
@@ -81,20 +82,22 @@ class Life:
         match request.kind:
             case Kind.OPEN:
                 self._timeout, self._password = decode_open(request.body)
-                self._holder = sender
+                self._holder, self._ended = sender, False
                 return f"opened, timeout {self._timeout} ms"
             case Kind.ATTACH:
                 return self._attached(request, sender)
             case Kind.CLOSE:
                 reason, holder = decode_close(request.body)
-                if holder and self._holder and holder != self._holder:
+                if self._ended or (holder and self._holder and holder != self._holder):
                     return ""
-                self._holder = ""
+                self._holder, self._ended = "", True
                 return f"ended: {reason}{self._silent_since(reason, clock)}"
+            case Kind.CLIENT if self._ended or self._holder not in ("", sender):
+                return ""  # SESSION_EXPIRED, SESSION_MOVED
             case Kind.CLIENT if request.opcode == OpCode.CLOSE_SESSION:
-                self._holder = ""
+                self._holder, self._ended = "", True
                 return "ended by its client"
-            case Kind.CLIENT:
+            case Kind.CLIENT if request.opcode != OpCode.SYNC:
                 self.writes += 1
                 self.wrote = clock
         return ""
@@ -103,7 +106,7 @@ class Life:
         timeout, password = decode_attach(request.body)
         if self._password is not None and password != self._password:
             return "refused: a wrong password"
-        if self.events and not self._holder:
+        if self._ended:
             return "refused: it had ended"
         moved = f"moved from {self._holder}" if self._holder not in ("", sender) else "continued"
         self._holder, self._timeout, self._password = sender, timeout, password

@@ -251,7 +251,9 @@ async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
-        loaded = await load_as_of(etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True)
+        loaded = await load_as_of(
+            etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True, even_copy=True
+        )
     finally:
         gc.enable()
     if upto > loaded.caught.revision:

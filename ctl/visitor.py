@@ -40,7 +40,7 @@ async def visit(
         tasks.start(keep_alive(), "keep the command's lease alive")
         incarnation = f"ctl.{randomness.token_hex(6)}"
         key = keys.proxy(incarnation)
-        value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
+        value = encode_proxy(ProxyValue(tuple(sorted(levels)), version, visits=True))
         revision = 0
         while not revision:
             found = await until_known(lambda: look(etcd, keys))

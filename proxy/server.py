@@ -81,8 +81,8 @@ class Tuning(NamedTuple):
 class Server:
     """One proxy."""
 
-    # It has more attributes than other classes: what the program, the console, a handover and the simulation
-    # need of a server. It has no logic.
+    # The attributes are what the program, the console, a handover and the simulation need of a server. It has
+    # no logic.
 
     # More than seven parameters: what is made outside of the server and may be missing or another in a test.
     def __init__(
@@ -430,7 +430,7 @@ class Server:
 
     async def kill(self, session_id: int, who: str) -> int:
         """End a session of the tree in the name of an administrator; the error, or 0."""
-        if self.log.is_following or self._config.archive.read_only:
+        if self.log.is_copy or self._config.archive.read_only:
             return ErrorCode.NOT_READ_ONLY
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))

@@ -71,8 +71,11 @@ def unseal(format_byte: int, value: bytes, what: str) -> tuple[bytes, bytes]:
 
 
 def size_before(value: bytes) -> int:
-    """The size before compression of the body of a value that `unseal` takes."""
-    size: int = _ALL.unpack_from(value)[-1]
+    """The size before compression of a value's body. Raises BadValue if it is too short to have one."""
+    try:
+        size: int = _ALL.unpack_from(value)[-1]
+    except StructError:
+        raise BadValue(f"a value of {len(value)} bytes is cut short") from None
     return size
 
 

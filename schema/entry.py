@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
     EPOCH = 6  # etcd was restored: zxids continue above all that clients may have seen
     LEVEL = 7  # the semantics' level is raised
     FORGET = 8  # an incarnation that is over is dropped from the state
-    FOLLOWED = 9  # what a ZooKeeper has changed that the tree follows (schema.followed)
+    FOLLOWED = 9  # what the source has changed that the tree follows (schema.followed)
     BUDGET = 10  # a budget is set or removed (schema.budgets); from level 2 on
 
 
@@ -181,6 +181,42 @@ def encode_void(clock: int) -> bytes:
 
 def decode_entry(value: bytes) -> Entry:
     """Raises BadValue for a damaged value, another format, or a kind or rule that this release lacks."""
+    body, (clock, rules, checkpoint, digest), kinds, columns, lists, end = _opened(value)
+    count = len(kinds)
+    rows = zip(kinds, columns, columns[count:], columns[2 * count :], columns[3 * count :], strict=False)
+    requests = []
+    try:
+        for kind, session_id, opcode, index, size in rows:
+            start, end = end, end + size
+            fields = kind, session_id, opcode, lists[index], body[start:end]
+            requests.append(made(Request, fields))
+    except IndexError:
+        raise BadValue(_NO_IDENTITIES) from None
+    if end != len(body):
+        raise BadValue(f"an entry's requests end at byte {end} of {len(body)}")
+    return Entry(clock, rules, checkpoint, digest, requests)
+
+
+def kinds_in(value: bytes) -> bytes:
+    """The kind of each request of a value that `decode_entry` takes. Raises BadValue for all others."""
+    body, _, kinds, columns, lists, end = _opened(value)
+    count = len(kinds)
+    if max(columns[2 * count : 3 * count], default=-1) >= len(lists):
+        raise BadValue(_NO_IDENTITIES)
+    end += sum(columns[3 * count : 4 * count])
+    if end != len(body):
+        raise BadValue(f"an entry's requests end at byte {end} of {len(body)}")
+    return kinds
+
+
+_NO_IDENTITIES = "an entry has a request whose identities are not in it"
+_Opened: TypeAlias = tuple[
+    bytes, tuple[int, int, int, int], bytes, tuple[int, ...], list[tuple[Identity, ...]], int
+]
+
+
+def _opened(value: bytes) -> _Opened:
+    """The body; the fields but the requests; kinds, columns, identity lists; where the first body begins."""
     body = unseal(FORMAT, value, "an entry")[1]
     try:
         clock, rules, checkpoint, digest, count, lists_size = _HEAD.unpack_from(body)
@@ -197,19 +233,7 @@ def decode_entry(value: bytes) -> Entry:
     if unknown := kinds.translate(None, _KNOWN_KINDS):
         raise BadValue(f"an entry has a request of kind {unknown[0]}, which this release does not know")
     columns = _columns(count).unpack_from(body, _HEAD.size)
-    rows = zip(kinds, columns, columns[count:], columns[2 * count :], columns[3 * count :], strict=False)
-    requests = []
-    end = bodies_start
-    try:
-        for kind, session_id, opcode, index, size in rows:
-            start, end = end, end + size
-            fields = kind, session_id, opcode, lists[index], body[start:end]
-            requests.append(made(Request, fields))
-    except IndexError:
-        raise BadValue("an entry has a request whose identities are not in it") from None
-    if end != len(body):
-        raise BadValue(f"an entry's requests end at byte {end} of {len(body)}")
-    return Entry(clock, rules, checkpoint, digest, requests)
+    return body, (clock, rules, checkpoint, digest), kinds, columns, lists, bodies_start
 
 
 # A proxy's entries name the same few lists again and again. Long ones are not kept: a client may call itself

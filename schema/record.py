@@ -73,6 +73,8 @@ class ProxyValue(NamedTuple):
     #: Seconds of its lease, as etcd has granted it: by this other proxies time its sessions once it is gone.
     #: 0: it is of a release that does not name it.
     lease: int = 0
+    #: It is a command that acts on the tree: it serves no client, and does nothing for the proxies.
+    visits: bool = False
 
 
 def encode_record(record: TreeRecord) -> bytes:
@@ -112,6 +114,7 @@ def encode_proxy(proxy: ProxyValue) -> bytes:
     archives = {"archives": True} if proxy.archives else {}
     peer = {"peer": [proxy.peer_port.address, proxy.peer_port.secret.hex()]} if any(proxy.peer_port) else {}
     lease = {"lease": proxy.lease} if proxy.lease else {}
+    visits = {"visits": True} if proxy.visits else {}
     return pack_json(
         {
             "levels": proxy.levels,
@@ -120,6 +123,7 @@ def encode_proxy(proxy: ProxyValue) -> bytes:
             **proxy.home._asdict(),
             **peer,
             **lease,
+            **visits,
         }
     )
 
@@ -140,7 +144,8 @@ def decode_proxy(value: bytes) -> ProxyValue:
         address, secret, *_ = members.get("peer", ("", ""))
         peer_port = PeerPort(text(address), bytes.fromhex(text(secret)))
         lease = number(members.get("lease", 0))
-        return ProxyValue(levels, text(members["version"]), archives, home, peer_port, lease)
+        visits = boolean(members.get("visits", False))
+        return ProxyValue(levels, text(members["version"]), archives, home, peer_port, lease, visits)
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
 

@@ -379,7 +379,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             started.cancel()
             if etcd_ended.done():
                 raise etcd_ended.result()
-            if server.log.is_following:
+            if server.log.is_copy:
                 await server.stop()
             return 0
         await started
@@ -461,7 +461,7 @@ def _report_ready(
         place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
     _print_line(
         f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
-        f"{' read-only while the tree follows another one,' if server.log.is_following else ''}"
+        f"{' read-only while the tree follows another one,' if server.log.is_copy else ''}"
         f" etcd {place}, prefix {config.prefix},"
         f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
     )

@@ -32,7 +32,7 @@ from proxy.log.load.replay import Place, Replay
 from proxy.log.record import TreeNotServable, look, servable
 from proxy.state.auth.scheme import Identity
 from proxy.state.feed import Id, Wanted, id_of, made_by
-from proxy.state.level import KNOWN, UnknownLevel
+from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, record
 from proxy.support.child import begin
@@ -54,6 +54,9 @@ class Gone(Exception):
     def __init__(self, error: str, oldest: int) -> None:
         super().__init__(error)
         self.oldest = oldest
+
+
+_FAILURES = (Gone, ArchiveError, EtcdError, TreeNotServable, OSError, ValueError)
 
 
 class Output:
@@ -109,7 +112,7 @@ class Feed:
         self._out = Output(self._after)
 
     async def run(self) -> None:
-        """Raises Gone, ArchiveError, EtcdError, TreeNotServable; these end the frames that have begun."""
+        """Raises one of _FAILURES unless frames have begun: then the last frame says why they end."""
         machine, caught, store = await self._begin()
         self._changes = record(machine)
         gc.freeze()
@@ -126,8 +129,8 @@ class Feed:
                 caught = await self._caught(machine, caught.revision)
         except Truncated as error:
             self._out.frame(end=f"the log was truncated before it was read: {error}")
-        except (Gone, ArchiveError, EtcdError, TreeNotServable, UnknownLevel) as error:
-            if not self._out.begun:
+        except _FAILURES as error:
+            if not self._out.begun or isinstance(error, BrokenPipeError):
                 raise
             self._out.frame(end=str(error))
 
@@ -138,7 +141,7 @@ class Feed:
         oldest = 0
         for _ in range(_TRIES):
             there = await look(MonotonicReads(self._etcd), self._keys)
-            found = servable(there, self._keys, KNOWN, even_following=True)
+            found = servable(there, self._keys, KNOWN, even_copy=True)
             refs = [each for each in (found.current, found.previous) if each is not None]
             ref = next((each for each in refs if each.zxid <= self._after.whole), None)
             oldest = refs[-1].zxid if refs else 0
@@ -148,7 +151,7 @@ class Feed:
             wanted = start.Wanted(upto=ref.position if ref else 1)
             try:
                 loaded = await start.load_as_of(
-                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_following=True
+                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_copy=True
                 )
             except start.NotInLog:
                 if ref is None:  # an imported tree
@@ -264,7 +267,7 @@ def main() -> int:
         text = f"{error}: read the tree again, and go on from there"
         say({"status": 410, "error": text, "oldest": f"0x{error.oldest:x}"})
         return 1
-    except (ArchiveError, EtcdError, TreeNotServable, UnknownLevel, OSError, ValueError) as error:
+    except _FAILURES as error:
         say({"status": 503, "error": str(error)})
         return 1
     return 0

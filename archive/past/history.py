@@ -12,11 +12,12 @@ from archive.files.segment import Change, Content
 from archive.files.store import Missing, Store
 from archive.past import state as past
 from codec.constants import OpCode
+from proxy.state.auth.schemes import named
 from proxy.state.feed import WORDS, request_name
 from proxy.state.ops import EXTENDED
 from proxy.state.recording import What
 from proxy.state.sessions import session_text
-from schema.entry import Entry, Kind, Request, decode_close, decode_entry
+from schema.entry import Entry, Kind, Request, decode_close
 from schema.errors import BadValue
 
 _KINDS = {
@@ -37,7 +38,7 @@ class Event(NamedTuple):
     change: str  # created, deleted, set, setACL
     operation: str  # the request's: MULTI, CLOSE_SESSION, ...
     session: str
-    identities: tuple[str, ...]  # of the client, each scheme:id; its address is ip:...
+    identities: tuple[str, ...]  # of the client, each scheme:user; its address is ip:...
     proxy: str
     before: int | None  # version
     after: int | None
@@ -155,7 +156,7 @@ class History:
             _KINDS[change.kind],
             request_name(request),
             session_text(request.session_id),
-            tuple(f"{identity.scheme}:{identity.id}" for identity in request.identities),
+            tuple(map(named, request.identities)),
             content.records[change.entry].incarnation,
             _number(change.before),
             _number(change.after),
@@ -168,7 +169,7 @@ class History:
 
 def _entry(content: Content, index: int) -> tuple[Entry, int]:
     record = content.records[index]
-    return decode_entry(record.value), record.position
+    return past.entry_of(record), record.position
 
 
 def _number(value: int) -> int | None:

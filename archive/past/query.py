@@ -53,27 +53,34 @@ def answer(given: dict[str, Any]) -> Iterator[bytes]:
     """The header, then the table. Raises _Refused before the first part of the table."""
     encode = _encoder(given["format"])
     now = int(time.time() * 1000)
+    path, identities = given["path"], tuple([Identity(*each) for each in given["identities"]])
     if given["table"] == "history":
         since, until = (moment(given[name], now) if given[name] else None for name in ("since", "until"))
         history = History(
-            existing(given["url"]), given["path"], since=since, until=until, recursive=given["recursive"]
+            existing(given["url"]), path, since=since, until=until, recursive=given["recursive"]
         )
-        events = history.events()
+        machine = _tree(given, now)
+        if not rows.may_see(machine, path, identities):
+            raise _Refused(403, f"the ACL of {path} or of a znode above it does not let this login read it")
+        events = (each for each in history.events() if rows.may_see(machine, each.path, identities))
         first = list(islice(events, 1))  # an archive that cannot be read is found here
         yield _line({"zxid": 0})
         yield from encode(map(rows.history, chain(first, events)), rows.HISTORY)
         if history.gaps:
             raise ArchiveError("entries of that time are not archived (`zketcd archive list` shows the gaps)")
         return
-    if given["at"]:
-        machine = state_at(existing(given["url"]), moment(given["at"], now))
-    else:
-        machine = _present(given)
-    if given["path"] not in machine.tree.nodes:
-        raise _Refused(404, f"there is no znode {given['path']}")
-    identities = tuple(Identity(*each) for each in given["identities"])
+    machine = _tree(given, now)
+    if path not in machine.tree.nodes:
+        raise _Refused(404, f"there is no znode {path}")
     yield _line({"zxid": machine.zxid})
-    yield from encode(rows.tree(machine, given["path"], identities), rows.TREE)
+    yield from encode(rows.tree(machine, path, identities), rows.TREE)
+
+
+def _tree(given: dict[str, Any], now: int) -> Machine:
+    """As of the moment that is asked for."""
+    if given["at"]:
+        return state_at(existing(given["url"]), moment(given["at"], now))
+    return _present(given)
 
 
 def _encoder(name: str) -> rows.Encode:
@@ -93,7 +100,7 @@ def _present(given: dict[str, Any]) -> Machine:
         etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_following=True)
+            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_copy=True)
             return loaded.machine
         finally:
             await etcd.close()

@@ -1,4 +1,4 @@
-"""A tree, or a history, as rows of a table, and these as JSON lines or CSV. Pure.
+"""A tree, or a history, as rows of a table, and these as JSON lines or CSV.
 
 Data that are text are in the column `data`; other data are in `data_base64`, so that nothing is lost.
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from archive.past.history import Event
 from codec.constants import Perms
 from codec.packets import STAT
+from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.feed import data_members
 from proxy.state.machine import Machine
@@ -67,16 +68,13 @@ HISTORY = (
 def tree(machine: Machine, path: str, identities: Identities) -> Iterator[Row]:
     """The nodes at and below a path, by path, as far as a client with these identities sees them.
 
-    A node that it may not read has no data and no children here: getChildren needs READ as well.
+    A node that it may not read has only its path here, and no children: getChildren needs READ as well.
     """
     nodes = machine.tree.nodes
     below = path.rstrip("/") + "/"
     hidden: set[str] = set()  # nodes whose children are not seen
-    above = path
-    while above != ROOT:
-        above = parent_of(above)
-        if above in nodes and not _readable(nodes[above], identities):
-            return
+    if path != ROOT and not may_see(machine, parent_of(path), identities):
+        return
     for each in sorted(name for name in nodes if name == path or name.startswith(below)):
         if each != path and parent_of(each) in hidden:
             hidden.add(each)
@@ -85,20 +83,33 @@ def tree(machine: Machine, path: str, identities: Identities) -> Iterator[Row]:
         readable = _readable(node, identities)
         if not readable:
             hidden.add(each)
-        yield _node(each, node, readable=readable)
+        yield _node(each, node, identities) if readable else _UNREADABLE | {"path": each}
+
+
+def may_see(machine: Machine, path: str, identities: Identities) -> bool:
+    """Whether a client with these identities may read a node and all above it, as far as they exist."""
+    nodes = machine.tree.nodes
+    while (node := nodes.get(path)) is None or _readable(node, identities):
+        if path == ROOT:
+            return True
+        path = parent_of(path)
+    return False
 
 
 def _readable(node: Node, identities: Identities) -> bool:
     return permits(node.rights, Perms.READ, identities)
 
 
-def _node(path: str, node: Node, *, readable: bool) -> Row:
+_UNREADABLE: Row = dict.fromkeys([column.name for column in TREE]) | {"readable": False}
+
+
+def _node(path: str, node: Node, identities: Identities) -> Row:
     czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length, children, pzxid = _stat(node)
     return {
         "path": path,
-        "data": node.data if readable else None,
+        "data": node.data,
         "data_length": length,
-        "readable": readable,
+        "readable": True,
         "czxid": czxid,
         "mzxid": mzxid,
         "pzxid": pzxid,
@@ -109,7 +120,7 @@ def _node(path: str, node: Node, *, readable: bool) -> Row:
         "aversion": aversion,
         "ephemeral_owner": owner,
         "num_children": children,
-        "acl": [each.text for each in node.acl],
+        "acl": [each.text for each in shown(node.rights, identities)],
     }
 
 

@@ -14,7 +14,7 @@ from proxy.log.load.start import forget_members
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
-from schema.entry import decode_entry
+from schema.entry import Entry, Written, decode_entry
 from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,18 @@ def read(store: Store, run: Run, each: Segment) -> Content:
         ) from error
 
 
+def entry_of(record: Written) -> Entry:
+    """Raises ArchiveError."""
+    try:
+        return decode_entry(record.value)
+    except BadValue as error:
+        raise _unusable(record, error) from error
+
+
+def _unusable(record: Written, error: Exception) -> ArchiveError:
+    return ArchiveError(f"entry {record.number} of {record.incarnation} cannot be applied: {error}")
+
+
 def replay(
     machine: Machine,
     content: Content,
@@ -97,20 +109,23 @@ def replay(
         position = max(position, record.position)
     for record in content.records[applied:]:
         position = max(position, record.position)
-        entry = decode_entry(record.value)
+        entry = entry_of(record)
         if (
             machine.entries >= upto
             or (moment.by is By.TIME and entry.clock > moment.value)
             or (moment.by is By.POSITION and position > moment.value)
         ):
             return
-        machine.begin(record.incarnation, record.number, entry.clock, entry.rules)
-        for index, request in enumerate(entry.requests):
-            if moment.by is By.ZXID and machine.zxid >= moment.value:
-                return
-            if execute is None:
-                machine.execute(request)
-            else:
-                place = Place(record.position, record.incarnation, record.number, index)
-                execute(machine, entry, request, place)
+        try:
+            machine.begin(record.incarnation, record.number, entry.clock, entry.rules)
+            for index, request in enumerate(entry.requests):
+                if moment.by is By.ZXID and machine.zxid >= moment.value:
+                    return
+                if execute is None:
+                    machine.execute(request)
+                else:
+                    place = Place(record.position, record.incarnation, record.number, index)
+                    execute(machine, entry, request, place)
+        except (AssertionError, UnknownLevel) as error:
+            raise _unusable(record, error) from error
         machine.end()

@@ -16,6 +16,7 @@ from bench.errors import BenchError
 from bench.scenarios import (
     Table,
     clickhouse,
+    clickhouse_deployed,
     delay,
     deployed,
     endings,
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "session-mix": session_mix.run,
     "snapshots": snapshots.run,
     "clickhouse": clickhouse.run,
+    "clickhouse-deployed": clickhouse_deployed.run,
     "insert": insert.run,
     "delay": delay.run,
     "deployed": deployed.run,

@@ -63,7 +63,7 @@ def run(scale: float) -> Table:
     seconds = max(0.2, SECONDS * scale)
     rounds = max(2, round(ROUNDS * min(scale, 1)))
     for round_trip in ROUND_TRIPS_MS if scale > 0.05 else ROUND_TRIPS_MS[:1]:
-        with _hosts(round_trip) as systems:
+        with three_hosts(round_trip) as systems:
             for number, load in enumerate(LOADS if scale > 0.05 else LOADS[:2]):
                 found: dict[str, list[Figures]] = {servers.label: [] for servers in systems}
                 for turn in range(-1, rounds):  # the first round warms up
@@ -114,14 +114,19 @@ def _measured(servers: Servers, load: Load, seconds: float, root: str, turn: int
 
 
 @contextmanager
-def _hosts(round_trip_ms: float) -> Iterator[list[Servers]]:
-    """ZooKeeper and zketcd, each on three hosts."""
+def three_hosts(round_trip_ms: float) -> Iterator[list[Servers]]:
+    """ZooKeeper and zketcd, each on three hosts; the leader is on the first host.
+
+    Together, the second host's proxy appends: the eldest is beside etcd's leader one time in three.
+    """
     with ExitStack() as stack:
         relays = stack.enter_context(Relays(exact=True))
         far = Quality(latency=round_trip_ms / 2000)
         relays.change(dict.fromkeys(((_ONE, _OTHER), (_OTHER, _ONE)), far))
         away = partial(relays.listen, _ONE, _OTHER)
         ensemble = stack.enter_context(running_ensemble(relay=away, tick_time=2000, java_options=()))
+        leading = wait_until(lambda: [server for server in ensemble if server.is_leader()], "a leader")
+        ensemble = rotated(ensemble, ensemble.index(leading[0]))
         theirs = Servers("ZooKeeper", [s.port for s in ensemble], [s.pid for s in ensemble], [])
         yield [theirs, *(stack.enter_context(_zketcd(away, together=each)) for each in (False, True))]
 
@@ -132,7 +137,8 @@ def _zketcd(away: Relay, *, together: bool) -> Iterator[Servers]:
     with ExitStack() as stack:
         cluster = stack.enter_context(running_cluster(*ETCD_OPTIONS, relay=away))
         proxies = []
-        for member in cluster.members:
+        members = rotated(cluster.members, cluster.members.index(cluster.leader()) + 1)
+        for member in members:
             others = [other for other in cluster.members if other is not member]
             endpoints = [member.endpoint, *(f"http://127.0.0.1:{away(other.port)}" for other in others)]
             options: dict[str, Any] = {}
@@ -145,7 +151,7 @@ def _zketcd(away: Relay, *, together: bool) -> Iterator[Servers]:
             wait_until(lambda: "appends for this one" in proxy.log_text(), proxy.name)  # noqa: B023
         yield Servers(
             "zketcd, together" if together else "zketcd",
-            [proxy.port for proxy in proxies],
+            [proxy.port for proxy in rotated(proxies, -1)],
             [proxy.pid for proxy in proxies],
-            [member.pid for member in cluster.members],
+            [member.pid for member in members],
         )

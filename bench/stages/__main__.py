@@ -13,7 +13,7 @@ from bench.stages.cases import ETCD, NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
-from lab.arguments import count, names_of
+from lab.arguments import count, names_of, size
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--connections", type=count, default=64, metavar="N", help="(default: 64); watchers, for fanout")
     add("--depth", type=count, default=32, metavar="N", help="requests in flight on each (default: 32)")
-    add("--watches", type=int, default=0, metavar="N", help="that others set on other nodes (default: 0)")
+    add("--watches", type=size, default=0, metavar="N", help="that others set on other nodes (default: 0)")
     add("--requests", type=count, default=40_000, metavar="N", help="in all (default: 40000)")
     add("--rounds", type=count, default=3, metavar="N", help="of which the best is shown (default: 3)")
     how = parser.add_mutually_exclusive_group()

@@ -13,20 +13,38 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.errors import BenchError
 from bench.scenarios import Cell, Table, markdown
 from bench.stages.cases import NAMES
+from lab.arguments import count, names_of, number
+from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 
 HERE = Path(__file__).resolve().parents[2]
 
 Times = dict[str, float]
 
 
+def checkout(value: str) -> Path:
+    """An argparse type: the root of a checkout."""
+    root = Path(value)
+    if not (root / "bench" / "stages" / "__main__.py").is_file():
+        raise argparse.ArgumentTypeError(f"{value!r} is no checkout: it has no bench/stages")
+    return root
+
+
 def measured(root: Path, options: Sequence[str]) -> Times:
-    """Microseconds a request of each workload, from one round of a checkout's own `bench.stages`."""
+    """Microseconds a request of each workload, from one round of a checkout's own `bench.stages`.
+
+    Raises BenchError, with what that program printed last, if it fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "found.json"
         command = [sys.executable, "-m", "bench.stages", "--rounds", "1", "--json", str(found), *options]
-        subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if run.returncode:
+            last = run.stderr.strip().rpartition("\n")[2] or f"status {run.returncode}"
+            raise BenchError(f"bench.stages of {root}: {last}")
         figures = json.loads(found.read_text())
     return {name: sum(of["microseconds"].values()) for name, of in figures.items()}
 
@@ -45,23 +63,18 @@ def compared(pairs: Sequence[tuple[Times, Times]]) -> dict[str, tuple[float, flo
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns 1 if a workload takes more than `--most` times the other's CPU time."""
-    parser = argparse.ArgumentParser(prog="python -m bench.stages.pairs", description=__doc__)
-    parser.add_argument("checkout", type=Path, help="the other checkout's root")
-    parser.add_argument("--workloads", default=",".join(NAMES), metavar="NAME,...")
-    parser.add_argument("--connections", default="64", metavar="N")
-    parser.add_argument("--depth", default="32", metavar="N")
-    parser.add_argument("--requests", default="40000", metavar="N", help="a round (default: 40000)")
-    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="rounds of each (default: 5)")
-    parser.add_argument("--most", type=float, default=1.1, metavar="RATIO", help="(default: 1.1)")
-    given = parser.parse_args(arguments)
+    given = _parser().parse_args(arguments)
     options = [
-        text
-        for name in ("workloads", "connections", "depth", "requests")
-        for text in (f"--{name}", getattr(given, name))
+        f"--workloads={','.join(given.workloads)}",
+        *(f"--{name}={getattr(given, name)}" for name in ("connections", "depth", "requests")),
     ]
-    found = compared(
-        [(measured(given.checkout, options), measured(HERE, options)) for _ in range(given.pairs)]
-    )
+    try:
+        found = compared(
+            [(measured(given.checkout, options), measured(HERE, options)) for _ in range(given.pairs)]
+        )
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
     title = f"CPU time a request, us; {given.connections} connections, depth {given.depth}"
     rows: list[list[Cell]] = [
         [name, other, ours, statistics.median(ratios), f"{ratios[0]:.2f} to {ratios[-1]:.2f}"]
@@ -71,5 +84,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(statistics.median(ratios) > given.most for _, _, ratios in found.values()))
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m bench.stages.pairs", description=__doc__, allow_abbrev=False)
+    add = parser.add_argument
+    add("checkout", type=checkout, help="the other checkout's root")
+    add(
+        "--workloads",
+        type=names_of(NAMES),
+        default=list(NAMES),
+        metavar="NAME,...",
+        help=f"some of {', '.join(NAMES)} (default: all)",
+    )
+    add("--connections", type=count, default=64, metavar="N", help="(default: 64)")
+    add("--depth", type=count, default=32, metavar="N", help="requests in flight on each (default: 32)")
+    add("--requests", type=count, default=40_000, metavar="N", help="a round (default: 40000)")
+    add("--pairs", type=count, default=5, metavar="N", help="rounds of each (default: 5)")
+    add("--most", type=number(1e6), default=1.1, metavar="RATIO", help="(default: 1.1)")
+    return parser
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench"))

@@ -13,7 +13,7 @@ from console.walks.pacing import Pace, paced
 from proxy.admin.clients import lop_name
 from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection
-from proxy.state.auth.schemes import SCHEMES
+from proxy.state.auth.schemes import SCHEMES, named
 from proxy.state.notifications import Watcher
 from proxy.state.sessions import Session, session_text
 from proxy.support.addresses import socket_address
@@ -33,7 +33,7 @@ class Order(NamedTuple):
     sort: str = "id"  # one of SORTS
     down: bool = False
     text: str = ""  # that the id, the client's address or the proxy contains
-    after: int | None = None  # only sessions with a larger id
+    after: int | None = None  # only sessions behind this id, in the direction of `down`
     offset: int = 0
     limit: int = 100
 
@@ -50,7 +50,9 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
     for session in list(known.values()):
         await pace.rest()
         connection = connections.get(session.id)
-        is_behind = order.after is None or session.id > order.after
+        is_behind = order.after is None or (
+            session.id < order.after if order.down else session.id > order.after
+        )
         if is_behind and _matches(session, connection, order.text, _host(subject, session)):
             wanted.append((key(subject, session, connection), session.id))
     found = [pair async for pair in paced(ordered(lambda: wanted), pace)]
@@ -147,11 +149,7 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         {"path": path, "kinds": [kind for kind, paths in watched.items() if path in paths]}
         async for path in _first(paths_of, limit)
     ]
-    found["users"] = [
-        f"{identity.scheme}:{SCHEMES[identity.scheme].user_name(identity.id)}"
-        for identity in connection.identities
-        if identity.scheme in SCHEMES
-    ]
+    found["users"] = [named(each) for each in connection.identities if each.scheme in SCHEMES]
     opcode, zxid, nanos, _ = connection.latency.last
     found |= {
         "sinceMs": int(connection.since * 1000),

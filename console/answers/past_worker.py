@@ -22,7 +22,6 @@ from console.answers.znodes import details
 from console.people.logins import Refused
 from console.walks.listing import first_of, may_read
 from proxy.state.auth.scheme import Identities, Identity
-from proxy.state.auth.schemes import SCHEMES
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
 from proxy.state.sessions import session_text
@@ -145,7 +144,7 @@ def _moment(at: int | str) -> Moment:
 
 
 def _shown(event: Event) -> dict[str, Any]:
-    """A change without data, and without what proves identities."""
+    """A change without data."""
     return {
         "timeMs": event.time,
         "zxid": session_text(event.zxid),
@@ -153,17 +152,11 @@ def _shown(event: Event) -> dict[str, Any]:
         "change": event.change,
         "operation": event.operation,
         "session": event.session,
-        "users": [_user(each) for each in event.identities],
+        "users": event.identities,
         "versions": [event.before, event.after],
         "sizes": [event.size_before, event.size_after],
         "reason": event.reason,
     }
-
-
-def _user(identity: str) -> str:
-    scheme, _, name = identity.partition(":")
-    known = SCHEMES.get(scheme)
-    return f"{scheme}:{known.user_name(name) if known else ''}"
 
 
 def _lines() -> Iterable[bytes]:

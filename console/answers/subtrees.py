@@ -9,17 +9,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from codec.constants import Perms
 from codec.jute import OPEN_TO_ALL, Acl
 from console.answers import arguments
 from console.answers.znodes import kind_of
 from console.people.logins import Refused
 from console.sessions.editing import ACLS, Item
 from console.walks.listing import may_read
-from proxy.state.acl import masked
+from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
-from proxy.state.rights import permits
 from proxy.state.sessions import session_text
 from schema.paths import ROOT, ZOOKEEPER, join
 from schema.znode import ttl_of
@@ -55,9 +53,9 @@ class Gathered:
         self.items.append(Item(below, kind, ttl_of(node.owner) or 0, node.data, self._acl(node)))
 
     def _acl(self, node: Node) -> tuple[Acl, ...] | None:
-        if permits(node.rights, Perms.ADMIN, self._identities) or masked(node.acl) == tuple(node.acl):
-            return tuple(node.acl)
-        return None
+        """None if it has passwords that the login may not read."""
+        acl = shown(node.rights, self._identities)
+        return acl if acl == node.rights.acl else None
 
     def created_at(self, path: str) -> list[Item]:
         """What a copy to `path` creates. Raises Refused."""

@@ -6,10 +6,10 @@ from typing import Any
 from codec.constants import Perms
 from codec.packets import STAT, STAT_NAMES
 from console.walks.listing import may_read
-from proxy.state.acl import masked
+from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
-from proxy.state.rights import Rights, permits
+from proxy.state.rights import Rights
 from proxy.state.sessions import session_text
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
@@ -71,15 +71,12 @@ def details(path: str, node: Node, identities: Identities) -> dict[str, Any]:
 
 
 def acl(rights: Rights, identities: Identities) -> list[dict[str, Any]]:
-    """An ACL; password hashes are for those with the permission ADMIN (as getACL)."""
-    shown = rights.acl[:_MOST_ENTRIES]
-    if not permits(rights, Perms.ADMIN, identities):
-        shown = masked(shown)
+    """The first entries of an ACL."""
     return [
         {
             "scheme": entry.scheme,
             "id": entry.id,
             "permissions": [word for bit, word in _PERMS if entry.perms & bit],
         }
-        for entry in shown
+        for entry in shown(rights, identities, most=_MOST_ENTRIES)
     ]

@@ -166,6 +166,11 @@ class Client:
         self._connections[-1].send(zk.PING)
         self.reply_to(Xid.PING)
 
+    def prove(self, scheme: str, credentials: bytes) -> None:
+        """Have one more identity."""
+        self._connections[-1].send(zk.packet(Xid.AUTH, zk.auth(scheme, credentials)))
+        self.reply_to(Xid.AUTH)
+
     def send(self, *sent: Request[Any]) -> list[int]:
         """Send requests in one piece; returns their xids."""
         connection = self._connections[-1]

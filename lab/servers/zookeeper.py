@@ -160,6 +160,10 @@ class ZooKeeperServer(ServerProcess):
         except OSError:
             return False
 
+    def is_leader(self) -> bool:
+        """Whether this server leads an ensemble now."""
+        return "Mode: leader" in four_letter_word(self.port, "srvr")
+
     def version(self) -> str:
         """The version that the running server tells, e.g. "3.9.6"."""
         found = re.search(r"Zookeeper version: ([0-9.]+)", four_letter_word(self.port, "srvr"))

@@ -3,7 +3,7 @@
 from pipeline.errors import Failure
 from pipeline.etcd.requests import until_known
 from proxy.etcd.interface import Etcd
-from proxy.log.record import Look, TreeNotServable, is_following, look
+from proxy.log.record import Look, TreeNotServable, is_copy, look
 from schema.keys import Keyspace
 from schema.record import TreeRecord
 
@@ -25,7 +25,7 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
         raise NotReadable(
             f"{prefix} was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}: read that"
         )
-    if is_following(found):
+    if is_copy(found):
         raise NotReadable(f"{prefix} follows another one: it can be read after `follow --finish`")
     if not found.record.complete:
         raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")

@@ -90,14 +90,14 @@ def _newest(store: Store) -> Run:
 def _state(store: Store, run: Run, entries: int) -> Machine:
     """The state after so many entries. Raises ArchiveError."""
     snapshot = run.snapshot_before(entries)[0]
-    try:
-        with uncollected():
+    with uncollected():
+        try:
             machine = container.load(store.get(run.path(snapshot)))
-            for each in run.segments:
-                if machine.entries < min(each.end.entries, entries):
-                    past.replay(machine, past.read(store, run, each), NOW, entries)
-    except (BadValue, UnknownLevel) as error:
-        raise ArchiveError(f"{run.path(snapshot)} cannot be read: {error}") from error
+        except (BadValue, UnknownLevel) as error:
+            raise ArchiveError(f"{run.path(snapshot)} cannot be read: {error}") from error
+        for each in run.segments:
+            if machine.entries < min(each.end.entries, entries):
+                past.replay(machine, past.read(store, run, each), NOW, entries)
     return machine
 
 

@@ -137,5 +137,5 @@ class _Following(Reading):
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""
-        if not self._follow.gone:  # whoever reads is told
+        if not self._follow.staleness.is_over:  # whoever reads is told
             log.warning("the source is not read in time: %s", reason)

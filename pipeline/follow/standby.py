@@ -27,7 +27,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
-from pipeline.follow.target import FollowedTree, Held, Origin, Position, TakenOver, TooLarge, position_of
+from pipeline.follow.target import Held, Origin, Position, TakenOver, TargetTree, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
@@ -72,7 +72,7 @@ class _Run(NamedTuple):
     """The source's reader, and the copy at the same place."""
 
     reading: Reading
-    tree: FollowedTree
+    tree: TargetTree
     copy: Copy
     position: Position
 

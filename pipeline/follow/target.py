@@ -64,14 +64,14 @@ class Position(NamedTuple):
 class Held(NamedTuple):
     """A tree whose fence is this follower's, and its position. It may not be loaded yet."""
 
-    tree: "FollowedTree"
+    tree: "TargetTree"
     position: Position
 
 
 class Start(NamedTuple):
     """Where a follower begins: the tree in etcd, its state, and its position."""
 
-    tree: "FollowedTree"
+    tree: "TargetTree"
     machine: Machine
     position: Position
 
@@ -181,7 +181,7 @@ async def resume(
     position = await position_of(etcd, keys)
     if position is None or not moved:
         raise load.lost(keys)
-    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
+    tree = TargetTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
     held(Held(tree, position))
     await tree.delete_others()
     machine, _ = await _state(etcd, keys, there.record.current)
@@ -246,7 +246,7 @@ async def begin(
     machine, position = await make(cluster_id)
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
-    tree = FollowedTree(etcd, keys, begun, record, 0, limits)
+    tree = TargetTree(etcd, keys, begun, record, 0, limits)
     return Start(tree, machine, await tree.checkpoint(machine, position))
 
 
@@ -254,7 +254,7 @@ class TooLarge(Failure):
     """No entry can have these changes."""
 
 
-class FollowedTree:
+class TargetTree:
     """The tree in etcd, for its one follower, while the fence holds.
 
     Each method raises LoadRefused once another follower has taken over.

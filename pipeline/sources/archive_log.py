@@ -35,7 +35,7 @@ from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
-from schema.entry import Written, decode_entry
+from schema.entry import Written
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _rows(store: Store, stretch: Stretch) -> Iterator[list[TrafficRow]]:
             yield [
                 row(entry, request, Place(record.position, record.incarnation, record.number, index))
                 for record in _between(content, reached, stretch.end)
-                for entry in (decode_entry(record.value),)
+                for entry in (past.entry_of(record),)
                 for index, request in enumerate(entry.requests)
             ]
             reached = max(reached, content.end.entries)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from codec.constants import CREATES, ErrorCode, KeeperOpCode, OpCode
+from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
@@ -25,7 +25,7 @@ from proxy.frontend.requests import AuthEntries
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.notifications import Notifications
-from proxy.state.operation import Cost, Reading
+from proxy.state.operation import Cost, Effect, Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import END_OF_PARTS, PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
@@ -35,6 +35,7 @@ from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_open
 from schema.znode import OPEN_ACL
 
+_CREATES = [opcode for opcode, write in EXTENDED.writes.items() if write.effect is Effect.CREATES]
 _OWN, _OTHER = 1, 2  # sessions
 _INCARNATION = "costs"
 _RULES = int(Rules.EXTENDED_TYPES | Rules.ENFORCE_QUOTA | Rules.KEEPER)
@@ -374,7 +375,7 @@ class _Pieces(NamedTuple):
     def fields(self, opcode: int, kind: int, number: int) -> bytes:
         """The body of a request, or of a part."""
         path = pack_string(self.path(kind, number))
-        if opcode in CREATES:
+        if opcode in _CREATES:
             flags = (0, 0, 1, 2)[self.variant // 4 % 4]
             body = path + pack_buffer(b"") + self.acl(number) + INT.pack(flags)
             return body + LONG.pack(1000) if opcode == OpCode.CREATE_TTL else body
@@ -444,7 +445,7 @@ def request(genes: Iterator[int], world: World, scale: Scale) -> tuple[int, byte
         if opcode == OpCode.MULTI and made.variant < _ENDS:
             body += MULTI_HEADER.pack(OpCode.CHECK, False, -1) + pack_string("/none") + INT.pack(-1)
         return opcode, body + END_OF_PARTS
-    if opcode in CREATES | {OpCode.SET_ACL}:  # as many entries as the largest request has room for
+    if opcode in {*_CREATES, OpCode.SET_ACL}:  # as many entries as the largest request has room for
         made = _Pieces(world, made.variant % 16 + (count & ~15))
     return opcode, made.fields(opcode, kinds[0], 0)
 

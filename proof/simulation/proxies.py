@@ -29,6 +29,7 @@ from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import EtcdError
+from proxy.log.combine.choice import Choice
 from proxy.log.record import TreeNotServable
 from proxy.log.upkeep import snapshot_writer
 from proxy.sasl.login import Login
@@ -228,7 +229,9 @@ class Proxy:
     def take_entries(self, server: Server, host: ProxyHost) -> None:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
-            server.log.combining.server.listen(Port(self._cluster.network, host))
+            peers = server.log.combining.server
+            peers.choice = Choice(fewest=2, least=1)  # few requests: with the usual numbers it stays as it is
+            peers.listen(Port(self._cluster.network, host))
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""

@@ -20,6 +20,7 @@ WHOLE_AGAIN = "a reserve that is whole again"
 COMBINED = "entries of several proxies in one Txn"
 REFUSED = "entries that their combiner refuses"
 DOUBT = "entries that their combiner may not have appended"
+CHOSEN = "another choice between combined and direct appends"
 BRANCHES = (
     REPLACEMENT,
     CARRY_OVER,
@@ -38,6 +39,7 @@ BRANCHES = (
     COMBINED,
     REFUSED,
     DOUBT,
+    CHOSEN,
 )
 ENOUGH_HOURS = 8.0
 """Stormy hours after which each branch should have been taken."""

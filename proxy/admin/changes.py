@@ -15,7 +15,7 @@ from proxy.admin.commands import Response, failed
 from proxy.admin.guard import Guard, Refused
 from proxy.admin.subject import Subject
 from proxy.state.auth.scheme import Identities
-from proxy.state.auth.schemes import SCHEMES
+from proxy.state.auth.schemes import SCHEMES, named
 from proxy.state.sessions import session_text
 from proxy.support import logs
 from proxy.support.environment import HOST
@@ -149,9 +149,5 @@ def _as_int(value: object) -> int:
 
 def _name_of(identities: Identities, address: str) -> str:
     """Who asks, for the logs."""
-    names = [
-        f"{each.scheme}:{SCHEMES[each.scheme].user_name(each.id)}"
-        for each in identities
-        if each.scheme in SCHEMES
-    ]
+    names = [named(each) for each in identities if each.scheme in SCHEMES]
     return f"{','.join(names)} from {address}"

@@ -5,16 +5,32 @@ answer stays for ever.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from aiohttp import web
 
+from proxy.support.last_resort import contained
 from proxy.support.ports import Place
 
 #: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
 #: what was sent. The same as ZooKeeper's admin.idleTimeout.
 IDLE_TIMEOUT = 30.0
+# aiohttp takes 2.5 us for each chunk of a body, which may be one byte (of six that are sent).
+_IN_A_TURN = 32 << 10  # bytes of all connections that are parsed in one turn of the loop
+_PIECE = 4 << 10  # of these, of one connection, while others wait
+_MOST_HELD = 16 << 20  # bytes that wait for it
+# What a request has while it waits for others.
+_WAITS = web.RequestKey("waits", bool)
+
+
+@contextmanager
+def waits(request: web.Request) -> Iterator[None]:
+    """A request waits for others meanwhile: its connection may give way."""
+    request[_WAITS] = True
+    yield
+    del request[_WAITS]
 
 
 class AdminConnection(asyncio.Protocol):
@@ -26,6 +42,14 @@ class AdminConnection(asyncio.Protocol):
         self._all = open_ones
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._request: web.Request | None = None  # whose headers are here
+        self._is_read = True  # the client takes what it is sent
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the server does nothing for it: it waits for the client, or for a place."""
+        request = self._request
+        return request is None or not request.content.is_eof() or not self._is_read or _WAITS in request
 
     # -- the transport's callbacks ---------------------------------------------------------------------------
 
@@ -38,7 +62,16 @@ class AdminConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request."""
-        self._inner.data_received(data)
+        self._all.came(self, data)
+
+    def take(self, data: bytes) -> None:
+        """Hand on bytes of a request, unless the connection is lost."""
+        if self._transport is not None:
+            try:
+                self._inner.data_received(data)
+            except Exception as error:  # noqa: BLE001 - `contained` logs it
+                contained(error, "closing a connection of the admin port")
+                self.abort()
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""
@@ -47,12 +80,14 @@ class AdminConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answer."""
         self._inner.pause_writing()
+        self._is_read = False
         self._limit()
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._inner.resume_writing()
-        if self in self._all.waiting:
+        self._is_read = True
+        if self._request is None:
             self._limit()
         else:
             self._stop_timer()
@@ -60,29 +95,29 @@ class AdminConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
         self._stop_timer()
-        self._all.waiting.pop(self, None)
         self._all.by_transport.pop(self._transport, None)
-        self._transport = None
+        self._transport = self._request = None
         self.place.release()
         self._inner.connection_lost(error)
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self, request: web.Request) -> None:
         """The headers of a request are here."""
-        self._all.waiting.pop(self, None)
+        self._request = request
         self._stop_timer()
 
     def wait(self) -> None:
         """Wait for a request's headers, from now on."""
-        if self._transport is not None:
-            self._all.waiting[self] = None
+        self._request = None
+        if self._all.by_transport.pop(self._transport, None) is self:
+            self._all.by_transport[self._transport] = self
             self._limit()
 
     def abort(self) -> None:
         """Close it at once."""
-        self._all.waiting.pop(self, None)
         if self._transport is not None:
+            self._all.by_transport.pop(self._transport, None)
             self._transport.abort()
 
     def _limit(self) -> None:
@@ -99,21 +134,62 @@ class AdminConnections:
     """All connections of the admin port."""
 
     def __init__(self) -> None:
+        #: That which had its last answer longest ago is the first.
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
-        self.waiting: dict[
-            AdminConnection, None
-        ] = {}  # without a request; the one that waits for longest first
+        self._loop = asyncio.get_running_loop()
+        self._room = _IN_A_TURN  # bytes that may still be handed on in this turn of the loop
+        self._is_awake = False  # `_next_turn` will be called
+        self._held: dict[AdminConnection, bytearray] = {}  # for the next turns; the next one first
+        self._held_bytes = 0
+
+    def came(self, connection: AdminConnection, data: bytes) -> None:
+        """Hand on what a connection has received, a little of all in each turn of the loop."""
+        self._wake()
+        if not self._held and len(data) <= self._room:
+            self._room -= len(data)
+            connection.take(data)
+        elif self._held_bytes + len(data) <= _MOST_HELD:
+            self._held.setdefault(connection, bytearray()).extend(data)
+            self._held_bytes += len(data)
+        else:
+            connection.abort()
+
+    def _wake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_awake = False
+        self._room = _IN_A_TURN
+        while self._held and self._room >= _PIECE:
+            connection = next(iter(self._held))
+            data = self._held.pop(connection)
+            piece = bytes(data[:_PIECE])
+            del data[:_PIECE]
+            if data:
+                self._held[connection] = data  # as the last one
+            self._held_bytes -= len(piece)
+            self._room -= _PIECE
+            connection.take(piece)
+        if self._room < _IN_A_TURN:
+            self._wake()
+
+    @property
+    def idle(self) -> Iterator[AdminConnection]:
+        """Those for which the server does nothing."""
+        return (each for each in self.by_transport.values() if each.is_idle)
 
     def maker(self, make: Callable[[], asyncio.Protocol]) -> Callable[[Place], asyncio.Protocol]:
         """Makes connections around protocols that `make` makes."""
         return lambda place: AdminConnection(make(), place, self)
 
     def make_room(self, address: str) -> bool:
-        """Close the connection that is without a request for longest; False if there is none.
+        """Close the idle connection that had its last answer longest ago; False if there is none.
 
         Only one of this address, unless it is "".
         """
-        longest = next((each for each in self.waiting if address in ("", each.place.address)), None)
+        longest = next((each for each in self.idle if address in ("", each.place.address)), None)
         if longest is not None:
             longest.abort()
         return longest is not None
@@ -126,7 +202,7 @@ class AdminConnections:
         connection = self.by_transport.get(request.transport)
         if connection is None:
             return await handler(request)
-        connection.begin()
+        connection.begin(request)
         try:
             return await handler(request)
         finally:

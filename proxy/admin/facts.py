@@ -57,25 +57,20 @@ class Facts:
         contact = self.subject.contact
         if contact.gone:
             return contact.gone
-        if contact.following and not self.subject.config.read_only_mode:
+        if contact.is_copy and not self.subject.config.read_only_mode:
             return (
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
             )
-        if contact.alone and self.subject.log.standby_silence is not None:
-            return contact.alone
-        if not self.subject.handshake.is_open:
+        is_alone = contact.is_alone and self.subject.log.standby_silence is not None
+        if not (self.subject.handshake.is_open or is_alone):
             return "this proxy is loading the tree, or stopping"
         if self.subject.config.archive.read_only:
             return ""
-        if not contact.right:
-            return "this proxy's state is not what the log says: it loads the tree anew"
-        if contact.alone:
-            return contact.alone
         if not contact.in_touch:
-            return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
+            return contact.why_not_in_touch
         log = self.subject.log
-        if contact.following or log.is_registered:
+        if contact.is_copy or log.is_registered:
             return ""
         full = ": etcd's quota is used up, and it grants no lease" if log.is_full else ""
         return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
@@ -85,7 +80,7 @@ class Facts:
         """Whether clients are served read-only: etcd is out of reach, or the tree follows another one."""
         subject, contact = self.subject, self.subject.contact
         is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
-        return is_allowed and subject.handshake.is_open and contact.right and not contact.writable
+        return is_allowed and subject.handshake.is_open and contact.readable and not contact.writable
 
     @property
     def takes_new_clients(self) -> bool:
@@ -261,7 +256,7 @@ class Facts:
     def copy(self) -> dict[str, int]:
         """How far the tree is behind the one that it follows; empty if it follows none."""
         log = self.subject.log
-        if not log.following:
+        if not log.is_copy:
             return {}
         zxid = {"copy_zxid": self.subject.machine.zxid}
         if log.lag is None or not log.lag.level_ms:

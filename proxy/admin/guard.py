@@ -1,5 +1,6 @@
 """Who may run the admin port's commands that change something."""
 
+import logging
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -9,7 +10,10 @@ from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.rights import permits, rights_of
+from proxy.support.throttled_log import ThrottledLog
 from schema.paths import ROOT
+
+log = logging.getLogger(__name__)
 
 _SUPER = "super"
 _WITHOUT_USERS = ("world", IP.name)  # schemes whose ACLs name no user
@@ -28,6 +32,7 @@ class Guard:
     def __init__(self, subject: Subject, auth: AuthSchemes) -> None:
         self._subject = subject
         self._auth = auth
+        self._throttled_log = ThrottledLog(log, subject.clock)
 
     def judge(self, authorization: str | None, address: str, *, named: bool = False) -> Identities | Refused:
         """The identities of a client with all permissions on the root node, or why it is refused.
@@ -38,6 +43,13 @@ class Guard:
         """
         if authorization is None:
             return Refused(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
+        judged = self._judged(authorization, address, named=named)
+        if isinstance(judged, Refused):
+            self._subject.counters.auth_failed += 1
+            self._throttled_log.warn("the admin port refuses a command of %s: %s", address, judged.why)
+        return judged
+
+    def _judged(self, authorization: str, address: str, *, named: bool) -> Identities | Refused:
         scheme, _, credentials = authorization.rstrip(" ").partition(" ")
         identities: Identities = ()
         if " " not in credentials:

@@ -19,12 +19,13 @@ from aiohttp import web, web_response
 
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
-from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections
+from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections, waits
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.json_text import encode, encode_lines
 from proxy.admin.long_answers import LongAnswers
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
+from proxy.log.slices import SLICE
 from proxy.options.words import KNOWN
 from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE, Pause
@@ -33,6 +34,9 @@ from proxy.support.addresses import host_of, is_loopback, is_public_name
 from proxy.support.last_resort import contained
 from proxy.support.ports import BoundedPort, Bounds
 
+# An orchestrator stops a proxy that does not answer these in time. They take next to none.
+_PROBES = ("/live", "/ready")
+_BETWEEN_SCRAPES = 0.05  # seconds
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
 _JSON = "application/json"
 _AT_ONCE = 8  # parts of an answer that are sent in one go
@@ -62,7 +66,10 @@ class AdminServer:
         self._connections = AdminConnections()
         self._long = LongAnswers(facts.subject.clock)
         self._port: BoundedPort | None = None
-        application = web.Application(middlewares=[self._connections.watched, _guarded])
+        self._begins = asyncio.Lock()
+        self._scrape: asyncio.Future[bytes] | None = None  # which has not begun
+        self._next_scrape = 0.0  # by the loop's clock
+        application = web.Application(middlewares=[self._connections.watched, self._apart, _guarded])
         application.add_routes(
             [
                 web.get("/", self._index),
@@ -114,6 +121,16 @@ class AdminServer:
             await self._port.close()
         await self._runner.cleanup()
 
+    @web.middleware
+    async def _apart(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """A middleware: requests that come together begin one after another, so that they do not add up."""
+        if request.path not in _PROBES:
+            with waits(request):
+                others = self._begins.locked()
+                async with self._begins:
+                    await asyncio.sleep(SLICE if others else 0)
+        return await handler(request)
+
     async def _index(self, _: web.Request) -> web.Response:
         return _html(self._pages, "")
 
@@ -164,7 +181,7 @@ class AdminServer:
         def made(pause: Pause) -> list[bytes]:
             return encode_lines("result", self._words.answer(word.encode(), b"", pause) or (), pause)
 
-        if not self._commands.is_long(word):
+        if not self._words.is_long(word):
             return _whole(HTTPStatus.OK, made(NO_PAUSE))
         async with self._long.place(request):
             return await _sent(request, HTTPStatus.OK, await self._long.make(made, request))
@@ -196,7 +213,20 @@ class AdminServer:
         )
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._exposition.text(), headers={"Content-Type": CONTENT_TYPE})
+        """Of all requests that wait, one makes the text."""
+        scrape = self._scrape
+        if scrape is None:
+            loop = asyncio.get_running_loop()
+            scrape = self._scrape = loop.create_future()
+            try:
+                await asyncio.sleep(self._next_scrape - loop.time())
+                self._scrape = None  # who comes from now on gets the next text
+                scrape.set_result(self._exposition.text())
+            finally:
+                self._scrape = None
+                self._next_scrape = loop.time() + _BETWEEN_SCRAPES
+                scrape.cancel()  # if it was not made
+        return web.Response(body=await scrape, headers={"Content-Type": CONTENT_TYPE})
 
 
 # aiohttp names its and Python's version in each answer, also in those to requests that it cannot read.

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from proxy.admin.connections import waits
 from proxy.log.slices import SLICE, in_slices
 from proxy.state.pause import Pause
 from proxy.support.environment import Clock
@@ -24,17 +25,22 @@ _Result = TypeVar("_Result")
 class LongAnswers:
     """Those of one admin port."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most: int = _MOST) -> None:
+        """`most`: answers at once."""
         self._clock = clock
-        self._places = asyncio.Semaphore(_MOST)
+        self._places = asyncio.Semaphore(most)
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
         """A place for an answer, until it is sent. Raises ConnectionError if its client goes meanwhile."""
-        async with self._places:
+        with waits(request):
+            await self._places.acquire()
+        try:
             _demand_client(request)
             yield
+        finally:
+            self._places.release()
 
     async def make(self, work: Callable[[Pause], _Result], request: web.Request) -> _Result:
         """The result of some work. Raises ConnectionError if the client has gone."""

@@ -56,7 +56,7 @@ _GAUGES = {
     "open_file_descriptor_count": "open files",
     "max_file_descriptor_count": "open files that the process may have",
     "connection_drop_probability": "always 0: no connection is dropped at random",
-    "auth_failed_count": "authentications that failed, by addauth or SASL",
+    "auth_failed_count": "authentications that failed: by addauth, SASL, or for a command of the admin port",
 }
 # Counters of ServerMetrics: ZooKeeper's provider gives them no suffix either.
 _COUNTERS = {
@@ -264,7 +264,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 def _of_copy(subject: Subject) -> Iterator[Metric]:
     """As the follower itself shows them with --metrics."""
     log = subject.log
-    if not log.following:
+    if not log.is_copy:
         return
     yield GaugeMetricFamily(
         "zketcd_copy_zxid", "the last transaction that the copy holds", subject.machine.zxid

@@ -5,14 +5,15 @@ the lines of its parts, or a single one if it failed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
-from codec.constants import CREATES, CreateMode, ErrorCode, OpCode, Perms
+from codec.constants import CreateMode, ErrorCode, OpCode, Perms
 from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
-from proxy.state.effect import path_of
+from proxy.state.effect import Effect, path_of
 from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
@@ -23,7 +24,8 @@ _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
 _MOST_OF_USERS = 256  # characters
-_NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
+_MOST = 4096  # characters of any other value: a client must not fill the disk faster than it sends
+_MOST_ENTRIES = 512  # of an ACL: more have more characters
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # Parts of a multi whose mode ZooKeeper does not log.
 _WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
@@ -36,8 +38,18 @@ _PERMS = (
     (Perms.ADMIN, "a"),
 )
 _LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
-# A client's path may contain characters that would look like another field or line.
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F, 0x85, 0x2028, 0x2029)}
+# A client's path may contain characters that would look like another field or line, or that a terminal obeys
+# or by which it writes from right to left.
+_ENDS = (
+    (0, 0x1F),
+    (0x7F, 0x9F),
+    (0x61C, 0x61C),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+)
+_CONTROLS = {code: f"\\u{code:04x}" for first, last in _ENDS for code in range(first, last + 1)}
 
 
 def of_request(
@@ -59,15 +71,15 @@ def of_request(
         position = 0
         for kind, part in fields:
             path, position = _created(kind.operation, body, position + MULTI_HEADER.size)
-            if kind.opcode in _NAMES:
-                operation = _operation(kind.opcode, part, path)
+            if kind.operation.audited:
+                operation = _operation(kind.operation, part, path)
                 if kind.opcode in _WITHOUT_MODE:
                     # As in AuditHelper.logMultiOperation.
                     operation = (pair for pair in operation if pair[0] != "znode_type")
                 yield f"{head}\t{_line(*operation, ('result', result))}"
-    elif opcode in _NAMES and fields is not None:
-        path = None if err else _created(EXTENDED.writes[opcode], body, 0)[0]
-        yield f"{head}\t{_line(*_operation(opcode, fields, path), ('result', result))}"
+    elif (write := EXTENDED.writes.get(opcode)) is not None and write.audited and fields is not None:
+        path = None if err else _created(write, body, 0)[0]
+        yield f"{head}\t{_line(*_operation(write, fields, path), ('result', result))}"
 
 
 def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator[str]:
@@ -112,22 +124,28 @@ def of_server(user: str, operation: str) -> str:
     return _line(("user", user), ("operation", operation), ("result", _SUCCESS))
 
 
-def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[str, str]]:
+def _operation(write: WriteOperation, fields: Any, created: str | None) -> Iterator[tuple[str, str]]:
     """The requested change. `created`: the path that a create has made, with its sequence number."""
-    yield "operation", _NAMES[opcode]
+    yield "operation", write.audited
     path = path_of(fields) if created is None else created
-    if path is not None and opcode != OpCode.RECONFIG:
+    if path is not None and write.has_path:
         yield "znode", path
-    if opcode in CREATES:
+    if write.effect is Effect.CREATES:
         mode = _MODES.get(fields[3])
         if mode is not None:
             yield "znode_type", mode
-    elif opcode == OpCode.SET_ACL:
-        yield "acl", "".join(_acl(fields[1]))
+    elif write.effect is Effect.SETS_ACL:
+        yield "acl", "".join(islice(_acl(fields[1]), _MOST_ENTRIES))
 
 
 def _line(*pairs: tuple[str, str]) -> str:
-    return "\t".join([f"{name}={value.translate(_CONTROLS)}" for name, value in pairs])
+    return "\t".join([f"{name}={_shown(value)}" for name, value in pairs])
+
+
+def _shown(value: str) -> str:
+    if len(value) > _MOST:
+        value = f"{value[:_MOST]}..."
+    return value if value.isprintable() else value.translate(_CONTROLS)
 
 
 def _user(identities: Iterable[Identity]) -> str:

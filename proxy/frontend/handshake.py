@@ -80,27 +80,24 @@ class Handshake:
         without a quorum, unless it may be served read-only. So is every client before the tree is loaded. A
         state that is wrong is not served read-only either.
         """
-        if not self.is_open:
-            why = self._contact().alone or "this server has not loaded the tree, or stops"
-            self._send_elsewhere(connection, why)
-            return
-        allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
         contact = self._contact()
-        read_only = self._read_only if allowed and contact.right else None
-        if read_only is None and (self._past or contact.following):
-            what = "the past" if self._past else "a tree that follows another one"
-            why = f"{what} is served read-only, which it does not allow"
-            self._send_elsewhere(connection, why if contact.right else "this server loads the tree anew")
-            return
-        if contact.writable or (read_only is None and request.session_id):
+        may_read = self._past == "all" or (request.read_only and not connection.is_keepers)
+        read_only = self._read_only if may_read and contact.readable else None
+        only_read = self._past or contact.is_copy
+        if not self.is_open:
+            self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
+        elif contact.writable or (request.session_id and read_only is None and not only_read):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
             if read_only is not None and request.session_id == 0:
                 read_only.stand_by(connection, request)
         elif read_only is not None:
             read_only.serve(connection, request)
+        elif contact.readable and only_read:
+            what = "the past" if self._past else "a tree that follows another one"
+            self._send_elsewhere(connection, f"{what} is served read-only, which it does not allow")
         else:
-            self._send_elsewhere(connection, "this server is out of touch with etcd, or loads the tree anew")
+            self._send_elsewhere(connection, contact.why_not_in_touch)
 
     def _send_elsewhere(self, connection: Connection, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""

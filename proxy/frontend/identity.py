@@ -27,8 +27,9 @@ _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
 # all into the log: about two hundred users. ZooKeeper has no such limit.
 _MOST = 8 << 10
-# Characters of a scheme that failed, for the logs: a client may send a megabyte.
+# Characters of what failed, for the logs: a client may send a megabyte.
 _LONGEST_SCHEME = 100
+_LONGEST_NAME = 256
 
 
 class ClientIdentity(Author):
@@ -141,7 +142,7 @@ class ClientIdentity(Author):
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
-        scheme = scheme[:_LONGEST_SCHEME]
+        scheme, name = scheme[:_LONGEST_SCHEME], name[:_LONGEST_NAME]
         self._counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",

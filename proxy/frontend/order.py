@@ -9,7 +9,7 @@ The rules:
    queue (`_enqueue`), whose head is answered next (`requests` has a class for each kind).
 2. Writes are sent to the log at once, also while earlier requests wait. Three things stop a write: a request
    before it that may end the connection or change who the client is, many or heavy reads before it
-   (`Limits.ahead`), and replies that the client does not read. Then it is `Held`.
+   (`Limits.ahead`), and any requests before it while the client does not read. Then it is `Held`.
 3. A read after a write is answered inside `answer_write` of that write, before the log applies the next
    request: it sees exactly the state between the two writes around it. While no request waits, reads are
    answered at once.
@@ -180,7 +180,7 @@ class AuthenticationGate:
 class Order:
     """The requests of one client, until they are answered."""
 
-    # It has more attributes than other classes: what each request needs is found without a second look-up.
+    # Many attributes: what each request needs is found without a second look-up.
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class Order:
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
             self.queue.pop(len(head.packet))
-            self._answer_sasl(head.xid, answer)
+            self._answer_sasl(head, answer)
             if answer.err:
                 self._drop()
             else:
@@ -728,35 +728,41 @@ class Order:
         if opcode == _PING:
             self._observer.note_ping()
             replies.add(Xid.PING, ErrorCode.OK)
-            return
-        if opcode == OpCode.AUTH:
+        elif opcode == OpCode.AUTH:
             is_proven = self._authentication.prove(packet, replies.wire.body)
+            err = ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED
             if is_proven is not None:
                 # ZooKeeperServer.processPacket answers auth and SASL itself, with zxid 0.
-                replies.add_at(0, xid, ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED)
+                replies.add_at(0, xid, err)
             if not is_proven:
                 self.end()
+            self._report(request, err)
         elif opcode == OpCode.SASL:
             token = self._token(packet)
             if token is None:
                 self.end(Closing("a SASL packet without a token"))
+                self._report(request, ErrorCode.AUTH_FAILED)
             elif (answer := self._authentication.negotiate(token)) is not None:
-                self._answer_sasl(xid, answer)
+                self._answer_sasl(request, answer)
             else:  # a thread makes the answer
                 self.queue.await_head(Awaited(xid, opcode, packet, received))
         else:
             self.end(Closing(f"operation {opcode} is not offered"))
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
-        if self._observer.is_needed:
-            self._observer.answered(request, Answer(ErrorCode.OK))
+            self._report(request, ErrorCode.UNIMPLEMENTED)
 
-    def _answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
+    def _report(self, request: Single | Awaited, err: int) -> None:
+        if self._observer.is_needed:
+            self._observer.answered(request, Answer(err))
+
+    def _answer_sasl(self, request: Single | Awaited, answer: SaslAnswer) -> None:
         """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
         if answer.is_sent:
-            self.replies.add_at(0, xid, answer.err, pack_buffer(answer.token))
+            self.replies.add_at(0, request.xid, answer.err, pack_buffer(answer.token))
         if answer.err:
             self.end()
+        self._report(request, answer.err)
 
     def _try_to_pass(self, request: Single) -> bool:
         """Process a request of a connection that is closed; returns whether writes after it take effect.

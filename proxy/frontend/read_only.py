@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
-from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
+from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions
 from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class _Local(NamedTuple):
     """A session and its password."""
 
-    session: Session
+    session: ServedSession
     password: bytes
 
 
@@ -62,11 +62,15 @@ class ReadOnlySessions:
             connection.close()
         elif request.session_id == 0:
             timeout = self._sessions.negotiate(request.timeout_ms)
-            session = Session(self._randomness.randbits(62) + 1, timeout, self._time())
+            session = ServedSession(self._randomness.randbits(62) + 1, timeout, self._time())
             password = self._randomness.token_bytes(PASSWORD_BYTES)
             self._local[session.id] = _Local(session, password)
             connection.established(session, password, read_only=True)
-        elif known is not None and compare_digest(known.password, request.password or b""):
+        elif (
+            known is not None
+            and not known.session.ending
+            and compare_digest(known.password, request.password or b"")
+        ):
             if known.session.connection is not None:
                 known.session.connection.close()
             connection.established(known.session, known.password, read_only=True)
@@ -79,7 +83,7 @@ class ReadOnlySessions:
             self._standing_by.append((connection, request))
 
     def check(self) -> None:
-        """End sessions whose clients have timed out, and all when the tree can be written.
+        """End sessions whose clients have closed them or timed out, and all when the tree can be written.
 
         Called periodically.
         """
@@ -88,14 +92,14 @@ class ReadOnlySessions:
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]
             self._standing_by = waiting if back else []
-            if not back and contact.right:
+            if not back and contact.readable:
                 for connection, request in waiting:
                     self.serve(connection, request)
         if back and self._local:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if back or not contact.right or session.is_due(now):
+            if back or not contact.readable or session.ending or session.is_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

@@ -24,6 +24,7 @@ from proxy.support.latency import OF_SESSIONS
 
 log = logging.getLogger(__name__)
 
+_MOST_OF_PATH = 1024  # characters
 _MILLISECOND = 1_000_000
 _STEPS_PER_LINE = 8
 _BYTES_PER_STEP = 1 << 10
@@ -68,7 +69,7 @@ class RequestLogs:
         writes: frozenset[int],
         rest: Callable[[], None],
     ) -> None:
-        """`user` runs this process. `write_audit`: None means no audit log. `slow_ms`: 0 means no slow log.
+        """`user` runs this process. `write_audit` takes lines; None: no audit log. `slow_ms` 0: no slow log.
 
         `ended`: the ephemerals of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
         `rest`: called between the lines of an outcome that the log has applied (`StateWorker.rest`).
@@ -123,10 +124,21 @@ class RequestLogs:
                 self.session_ended(write.session_id)
 
     def _write_all(self, lines: Iterable[str], pause: Pause) -> None:
+        """Write lines, those between two pauses together: a record of `logging` costs more than ten lines."""
         assert self._write_audit is not None
+        some: list[str] = []
+        steps = 0
         for line in lines:
-            self._write_audit(line)
-            pause.spend(_STEPS_PER_LINE + len(line) // _BYTES_PER_STEP)
+            some.append(line)
+            steps += _STEPS_PER_LINE + len(line) // _BYTES_PER_STEP
+            if steps >= pause.every:
+                self._write_audit("\n".join(some))
+                pause.spend(steps)
+                some.clear()
+                steps = 0
+        if some:
+            self._write_audit("\n".join(some))
+            pause.spend(steps)
 
     # -- slow requests ---------------------------------------------------------------------------------------
 
@@ -177,4 +189,4 @@ def _described(opcode: int, fields: Any) -> str:
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
     path = path_of(fields)
-    return name if path is None else f"{name} {path!r}"
+    return name if path is None else f"{name} {path[:_MOST_OF_PATH]!r}"

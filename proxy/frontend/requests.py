@@ -7,11 +7,12 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 from collections import deque
 from typing import Any, NamedTuple, TypeAlias
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from proxy.log.append.pending import Callback, Pending
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.ops import EXTENDED
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
 
@@ -181,23 +182,9 @@ class Waiting(NamedTuple):
     received: int  # nanoseconds
 
 
-_WITHOUT_PATH = frozenset(
-    (
-        OpCode.MULTI,
-        OpCode.MULTI_READ,
-        OpCode.RECONFIG,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-        OpCode.WHO_AM_I,
-        OpCode.GET_EPHEMERALS,
-        OpCode.CLOSE_SESSION,
-    )
-)
-
-
 def path_in(opcode: int, packet: bytes, position: int) -> str | None:
     """The path in a packet whose body begins at `position`; None if it has none, or it cannot be decoded."""
-    if opcode in _WITHOUT_PATH:
+    if opcode in EXTENDED.pathless:
         return None
     try:
         return Reader(packet, position).string()

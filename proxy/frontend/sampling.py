@@ -16,9 +16,8 @@ from proxy.frontend.replies import Wire
 from proxy.frontend.requests import Author, path_in
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
-from proxy.state.ops import EXTENDED, multi
-from proxy.state.ops.multi_read import parts_of
-from proxy.state.pause import NO_PAUSE
+from proxy.state.ops import EXTENDED
+from proxy.state.ops.keeper_multi_read import paths_of
 from proxy.state.sessions import session_text
 from proxy.support.busiest import Busiest, Fading, Rates
 from schema.paths import prefix_of
@@ -37,6 +36,7 @@ _MOST_KEPT = 64  # requests that are counted together, which takes less than hal
 _LARGEST_KEPT = 4096  # bytes of such a request
 _BITS = 53
 _UPDATES = EXTENDED.updates  # of all opcodes that are counted
+_DECODE_MULTI = EXTENDED.writes[OpCode.MULTI].decode
 _MULTIS = frozenset((OpCode.MULTI, OpCode.MULTI_READ))
 
 
@@ -133,12 +133,12 @@ class Sampling:
             self._sessions_paths.add((session, client, path), is_write, weight)
 
     def _parts(self, opcode: int, packet: bytes, position: int) -> Iterator[_Seen]:
-        """The operations of a multi. Raises MalformedPacket."""
+        """The operations of a multi, with all parts that a server may accept. Raises MalformedPacket."""
         if opcode == OpCode.MULTI:
-            for kind, fields in multi.decode(packet, position, NO_PAUSE)[0]:
+            for kind, fields in _DECODE_MULTI(packet, position)[0]:
                 yield _Seen(kind.opcode, self._prefix(path_of(fields)))
         else:
-            for part, path in parts_of(packet, position, NO_PAUSE):
+            for part, path in paths_of(packet, position):
                 yield _Seen(part, self._prefix(path))
 
     def _prefix(self, path: str | None) -> str:

@@ -62,8 +62,8 @@ class SessionConnection(Protocol):
         """Close the connection; the session lives on."""
 
 
-class Session:
-    """One session of this proxy."""
+class ServedSession:
+    """A session whose client this proxy serves, or may serve again; the state has the rest of it."""
 
     __slots__ = ("connection", "ending", "heard", "id", "timeout_ms")
 
@@ -72,7 +72,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE was submitted
+        self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
 
     def is_due(self, now: float) -> bool:
         """Whether the client has been silent for the whole timeout.
@@ -121,8 +121,7 @@ class Timeouts(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    # It has more attributes than other classes: most are reasons for which a session may not end yet, and
-    # `check` has to look at all of them.
+    # Most attributes are reasons for which a session may not end yet, and `check` has to look at all of them.
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class Sessions:
         self._time = time
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
-        self._by_id: dict[int, Session] = {}
+        self._by_id: dict[int, ServedSession] = {}
         self._orphans: dict[int, _Orphan] = {}
         # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
         # CLOSE after them would be wrong.
@@ -160,7 +159,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[ServedSession]:
         return iter(list(self._by_id.values()))
 
     @property
@@ -173,7 +172,7 @@ class Sessions:
         """How many sessions of dead proxies wait until they are ended or continued."""
         return len(self._orphans)
 
-    def get(self, session_id: int) -> Session | None:
+    def get(self, session_id: int) -> ServedSession | None:
         """The session, if it is attached to this proxy."""
         return self._by_id.get(session_id)
 
@@ -244,12 +243,12 @@ class Sessions:
         session = self._machine.sessions.get(session_id)
         return None if session is None else session.is_proved_by(password)
 
-    def began(self, session_id: int, timeout_ms: int) -> Session:
+    def began(self, session_id: int, timeout_ms: int) -> ServedSession:
         """A session is attached to this proxy from now on; it has its whole timeout."""
         now = self._time()
         session = self._by_id.get(session_id)
         if session is None:
-            session = self._by_id[session_id] = Session(session_id, timeout_ms, now)
+            session = self._by_id[session_id] = ServedSession(session_id, timeout_ms, now)
         elif session.connection is not None:
             session.connection.close()
         session.timeout_ms = timeout_ms
@@ -276,6 +275,12 @@ class Sessions:
         self.registered(own)
         self._successor = successor, carried
 
+    def forget_successor(self) -> None:
+        """The other process has failed, and its sessions are back."""
+        if self._successor is not None:
+            self._own.pop(self._successor[0], None)
+            self._successor = None
+
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
@@ -293,7 +298,7 @@ class Sessions:
             # The session is known, except if a load has skipped the answer to the client's connect request.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
-                self._by_id[session_id] = Session(session_id, attached.timeout_ms, now)
+                self._by_id[session_id] = ServedSession(session_id, attached.timeout_ms, now)
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
@@ -352,7 +357,7 @@ class Sessions:
             incarnation = session.incarnation
             if incarnation in self._own:
                 if session_id not in self._by_id:
-                    self._by_id[session_id] = Session(session_id, session.timeout_ms, now)
+                    self._by_id[session_id] = ServedSession(session_id, session.timeout_ms, now)
             elif incarnation not in living:
                 known = self._orphans.get(session_id)
                 if known is None or known.incarnation != incarnation:
@@ -373,7 +378,7 @@ class Sessions:
         stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
         self._checked = now, contact.rank
         actions = Actions([], [])
-        if contact.silence > OUTAGE or contact.alone:
+        if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True
         elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
             self._outage = False

@@ -281,6 +281,7 @@ class Sender:
             if self._successor:
                 async with asyncio.timeout(_TAKEN_BACK if is_ending else None):
                     await server.log.take_back(self._successor, self._went or server.log.contact())
+                server.sessions.forget_successor()
         except TimeoutError:
             log.warning("the sessions stay with %s: their clients have to reconnect", self._successor)
         finally:

@@ -189,7 +189,7 @@ class Applier:
         clock, rules, checkpoint, digest, requests = item.decode()
         self._begin(item, clock, rules, checkpoint, digest)
         own = self._outbox.incarnation
-        if own and item.incarnation != own:  # no proxy writes a tree that follows another one
+        if own and item.incarnation != own:  # no proxy writes a copy
             milliseconds = self._clock.time_ns() // 1_000_000
             self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
         # Always the same lists: each `execute` empties and fills them.

@@ -24,6 +24,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
+from proxy.log.follow.standby_signs import Standby
 from proxy.log.load.start import forget_members, load_to_serve
 from proxy.log.members import Member, Members, Peer
 from proxy.log.recent import Recent
@@ -62,7 +63,7 @@ class Log:
         """`context.machine` is the state; `load` fills it.
 
         `stopped_serving(reason)`: the state may be old or wrong; close all connections, and accept none until
-        `Contact.serving`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
+        `Contact.in_touch`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
         """
         machine, stats, clock = context.machine, context.stats, context.environment.clock
         self.context = context
@@ -90,7 +91,7 @@ class Log:
             context.settings.max_staleness,
             clock,
             self.applier.worker.drained,
-            context.settings.standby_within,
+            Standby(context.etcd, context.keys, context.settings.standby_within, clock),
         )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
@@ -114,24 +115,23 @@ class Log:
         return self.incarnations.membership.current.name
 
     @property
-    def is_following(self) -> bool:
-        """Whether the tree follows another one: it is loaded, and not complete yet."""
-        return self.follow.record is not None and not self.follow.complete.is_set()
+    def is_copy(self) -> bool:
+        """As `SeenRecord.is_copy`."""
+        return self.follow.record.is_copy
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
         incarnations, current = self.incarnations, self.incarnations.membership.current
-        standby = self.follow.staleness.standby
+        staleness = self.follow.staleness
         return Contact(
-            silence=self.follow.staleness.silence,
+            silence=staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
             lease=current.granted,
             rank=self.members.rank(current.name),
-            serving=self.follow.staleness.serving,
-            right=self.follow.staleness.right,
-            following=self.is_following,
-            alone=standby.reason if standby.is_silent else "",
-            gone=self.follow.gone,
+            freshness=staleness.freshness,
+            why=staleness.why,
+            is_alone=staleness.standby.is_silent,
+            is_copy=self.is_copy,
             ended=incarnations.ended,
         )
 
@@ -146,7 +146,7 @@ class Log:
             is_registered=not current.is_over,
             is_full=outbox.full,
             pressure=None if outbox.space is None else outbox.space.pressure,
-            record=follow.record,
+            record=follow.record.value,
             position=self.applier.position,
             backlog=self.applier.backlog,
             outstanding=outbox.outstanding,
@@ -155,14 +155,14 @@ class Log:
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
-            following=self.is_following,
+            is_copy=self.is_copy,
             standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
             lag=self._lag.value,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
         """As Space.learned."""
-        record, space = self.follow.record, self.outbox.space
+        record, space = self.follow.record.value, self.outbox.space
         assert space is not None
         interval = space.learned(in_use, quota, None if record is None else record.current, log_bytes)
         if space.needs_entry():
@@ -176,8 +176,8 @@ class Log:
         if wanted and self.machine.level < budgets.LEVEL:
             log.error(
                 "--budget has no effect: the tree has level %d, and budgets need level %d. When all proxies"
-                " are upgraded, run `zketcd raise-level %d`, and restart this proxy or run `zketcd budget"
-                " set`",
+                " are upgraded, run `zketcd snapshot` and `zketcd raise-level %d`, and restart this proxy or"
+                " run `zketcd budget set`",
                 self.machine.level,
                 budgets.LEVEL,
                 budgets.LEVEL,
@@ -236,8 +236,7 @@ class Log:
     # -- life ----------------------------------------------------------------------------------------------
 
     async def load(self, progress: Callable[[int], None] | None = None, timeout: float | None = None) -> None:
-        """Load the state, also of a tree that follows another one; retried until etcd answers, or for
-        `timeout` seconds.
+        """Load the state, also of a copy; retried until etcd answers, or for `timeout` seconds.
 
         Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
         """
@@ -246,21 +245,21 @@ class Log:
             context.etcd,
             context.keys,
             context.settings.levels,
-            even_following=True,
+            even_copy=True,
             progress=progress,
             timeout=timeout,
         )
         self.machine.replace(loaded.machine)
         self.deliver(await self.follow.continue_from(loaded))
 
-    async def start(self, following: Callable[[], None] = lambda: None) -> None:
+    async def start(self, copies: Callable[[], None] = lambda: None) -> None:
         """Follow the log and register; returns when the state is caught up with etcd as of now.
 
-        If the tree follows another one, `following` is called when the state is caught up, and this proxy
-        writes nothing until the tree is complete.
+        If the tree is a copy, `copies` is called when the state is caught up, and this proxy writes nothing
+        until the tree is complete.
         """
         self._run(self.follow.run(), "follow the log")
-        if self.is_following:
+        if self.is_copy:
             await self._until(self.follow.staleness.caught_up())
             log.warning(
                 "the tree under %s follows another one, now at zxid 0x%x: waiting for `zketcd follow"
@@ -269,8 +268,8 @@ class Log:
                 self.machine.zxid,
             )
             reads = self.context.tasks.start(self._lag.run(), "read how far the tree is behind")
-            following()
-            await self._until(self.follow.complete.wait())
+            copies()
+            await self._until(self.follow.record.complete.wait())
             reads.cancel()
             await self.applier.worker.drained()
             forget_members(self.machine)
@@ -338,6 +337,8 @@ class Log:
     def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
         self.applier.apply(items)
+        if self.combining.server.guests:
+            self.combining.server.applied()
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
         self.head.delivered(self.follow.follower.revision)
@@ -352,7 +353,7 @@ class Log:
             context.keys,
             context.settings.levels,
             make=False,
-            even_following=self.is_following,
+            even_copy=self.is_copy,
         )
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
@@ -366,7 +367,7 @@ class Log:
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self.recent.replaced()
         self.follow.staleness.trust()
-        if self.is_following:
+        if self.is_copy:
             if restored:
                 self.stopped_serving("etcd was restored from a backup: clients may have seen what is undone")
             return
@@ -445,7 +446,7 @@ class Log:
             found.theirs,
             found.ours,
         )
-        if self.is_following:
+        if self.is_copy:
             self.follow.distrust()  # only the follower of the other tree writes here
         else:
             self._disagreed(found)

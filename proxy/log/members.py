@@ -27,6 +27,7 @@ class Member(NamedTuple):
     home: Home = Home()
     peer_port: PeerPort = PeerPort()
     lease: int = 0  # seconds; 0: it does not say
+    visits: bool = False  # a command's, for as long as that runs: younger than any proxy
 
     def __str__(self) -> str:
         """The name for messages."""
@@ -65,8 +66,8 @@ class Members:
 
         One without may be of a release that reads the entries of one Txn in another order than they count.
         """
-        members = self._by_age
-        return members[0] if members and all(member.peer_port.address for member in members) else None
+        proxies = [member for member in self._by_age if not member.visits]
+        return proxies[0] if proxies and all(proxy.peer_port.address for proxy in proxies) else None
 
     def get(self, incarnation: str) -> Member | None:
         """The living proxy of this name."""
@@ -83,7 +84,7 @@ class Members:
         """A proxy's key was put."""
         self.gone(member.incarnation)
         self._by_age.append(member)
-        self._by_age.sort(key=lambda each: each.revision)
+        self._by_age.sort(key=lambda each: (each.visits, each.revision))
 
     def gone(self, incarnation: str) -> None:
         """A proxy's key was deleted."""

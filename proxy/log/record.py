@@ -51,7 +51,7 @@ class Look(NamedTuple):
     record: TreeRecord | None  # None: there is no record
     pair: KeyValue | None  # the record's key
     proxies: list[KeyValue]  # the keys of the living proxies
-    has_position: bool = False  # there is a position up to which the tree has followed another one
+    has_position: bool = False  # there is a position up to which the tree has copied another one
 
 
 async def look(etcd: Reads, keys: Keyspace) -> Look:
@@ -122,13 +122,13 @@ def servable(
     levels: Collection[int],
     *,
     even_sealed: bool = False,
-    even_following: bool = False,
+    even_copy: bool = False,
 ) -> TreeRecord:
     """The record, if a release that applies `levels` can serve the tree. Raises TreeNotServable.
 
-    `even_sealed`, `even_following`: the tree is only read.
+    `even_sealed`, `even_copy`: the tree is only read.
     """
-    if even_following and is_following(found):
+    if even_copy and is_copy(found):
         assert found.record is not None
         record = found.record
     else:
@@ -147,7 +147,7 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
     if record.seal is not None:
         if not even_sealed:
             raise TreeSealed(keys, record.seal, found.pair.mod_revision)
-    elif is_following(found):
+    elif is_copy(found):
         raise TreeNotServable(
             f"the tree under {prefix} follows another one, and is not served before the cut-over:"
             " `zketcd follow ... --finish`"
@@ -159,8 +159,8 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
     return record
 
 
-def is_following(found: Look) -> bool:
-    """Whether the tree follows another one, so that it is not complete yet."""
+def is_copy(found: Look) -> bool:
+    """Whether the tree copies another one, so that it is not complete yet."""
     return found.has_position and is_incomplete_with_pages(found.record)
 
 

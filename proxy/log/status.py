@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from proxy.log.members import Members, Peers
@@ -21,6 +22,16 @@ def keep_alive_interval(lease: float) -> float:
     return min(lease, _LONGEST) / _KEEP_ALIVES
 
 
+class Freshness(Enum):
+    """How far clients may rely on the state of a proxy. `follow.staleness` decides it."""
+
+    RECENT = "it is what the log says, and recent"
+    OLD = "it may be old: clients may only read"
+    WRONG = "it is not what the log says: no client may see it, however long etcd is out of reach"
+    LOADING = "as WRONG, and another state is being loaded in its place"
+    GONE = "the tree cannot be served any more, for instance since it was moved"
+
+
 class Contact(NamedTuple):
     """The contact to etcd at a moment, by which sessions live. Times are in seconds of a monotonic clock."""
 
@@ -28,22 +39,36 @@ class Contact(NamedTuple):
     keep_alive_sent: float  # when the last answered keep-alive of the sessions' incarnation was sent
     lease: float  # seconds of the proxy's lease, as granted
     rank: int  # how many living proxies are older than this one
-    serving: bool = True  # whether the state may be shown to clients: it is right, and recent
-    right: bool = True  # if not, no client may see the state, however long etcd is out of reach
-    following: bool = False  # the tree follows another one, so nothing can be written
-    alone: str = ""  # why no client may be served: the standby is silent
-    gone: str = ""  # why the tree cannot be served any more, such as where it was moved to
+    freshness: Freshness = Freshness.RECENT
+    why: str = ""  # it is not RECENT
+    is_alone: bool = False  # the standby is silent: nothing can be written, and no session ends
+    is_copy: bool = False  # the tree copies another one, so nothing can be written
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property
     def in_touch(self) -> bool:
-        """Whether etcd has answered lately, and the state may be shown."""
-        return self.silence <= OUTAGE and self.serving
+        """Whether etcd has answered lately, and the state is recent."""
+        return self.silence <= OUTAGE and self.freshness is Freshness.RECENT
+
+    @property
+    def why_not_in_touch(self) -> str:
+        """An empty text if it is."""
+        return "" if self.in_touch else self.why or "etcd does not answer"
+
+    @property
+    def gone(self) -> str:
+        """Why the tree cannot be served any more, such as where it was moved to; "" while it can."""
+        return self.why if self.freshness is Freshness.GONE else ""
+
+    @property
+    def readable(self) -> bool:
+        """Whether clients may see the state."""
+        return self.freshness in (Freshness.RECENT, Freshness.OLD)
 
     @property
     def writable(self) -> bool:
         """Whether clients can have sessions of the tree, which may write."""
-        return self.in_touch and not self.following
+        return self.in_touch and not self.is_copy
 
 
 @dataclass(slots=True)
@@ -109,7 +134,7 @@ class LogStatus(NamedTuple):
     replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
-    following: bool = False  # whether the tree follows another one
+    is_copy: bool = False  # whether the tree copies another one
     standby_silence: float | None = None  # seconds since it was heard; None: clients are served without one
     lag: Lag | None = None  # how far it is behind, as its follower has said
 

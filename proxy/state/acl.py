@@ -7,13 +7,13 @@ The rules are ZooKeeper's (PrepRequestProcessor.fixupACL); which ids a scheme ha
 import re
 from collections.abc import Sequence
 
-from codec.constants import ErrorCode
+from codec.constants import ErrorCode, Perms
 from codec.jute import NO_TEXT, Acl
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.rights import OPEN, Rights, rights_of
+from proxy.state.rights import OPEN, Rights, permits, rights_of
 from schema.znode import OPEN_ACL
 
 
@@ -66,8 +66,18 @@ def _demand_comparable(acl: Sequence[Acl]) -> None:
         before.add((perms, scheme))
 
 
-def masked(acl: Sequence[Acl], pause: Pause = NO_PAUSE) -> tuple[Acl, ...]:
-    """The ACL as those without ADMIN see it: no password hashes (FinalRequestProcessor, getACL)."""
+def shown(
+    rights: Rights, identities: Identities, pause: Pause = NO_PAUSE, most: int | None = None
+) -> tuple[Acl, ...]:
+    """The ACL, or its first entries, as these identities see it.
+
+    Only those with ADMIN see password hashes (FinalRequestProcessor, getACL).
+    """
+    acl = rights.acl[:most]
+    return acl if permits(rights, Perms.ADMIN, identities) else _masked(acl, pause)
+
+
+def _masked(acl: Sequence[Acl], pause: Pause) -> tuple[Acl, ...]:
     return tuple(
         Acl(entry.perms, entry.scheme, re.sub(r":.*", ":x", entry.id)) if entry.scheme == "digest" else entry
         for entry in pause.each(acl)

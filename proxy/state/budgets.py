@@ -144,10 +144,9 @@ class Budgets(ByPath[Budget]):
         Changes nothing: a proxy asks before it appends, and a request that is not appended needs no order. A
         sender whose time is not known is not refused: its entry makes the time known.
         """
-        offset = self._offsets.get(incarnation)
-        if offset is None or clock + offset < self._clock - _SKEW:
+        now = self._time_of(incarnation, clock)
+        if now is None:
             return None
-        now = max(clock + offset, self._clock)
         asked: set[str] = set()
         for path, _ in _written(effect, fields, NO_PAUSE):
             if path not in asked:
@@ -156,6 +155,17 @@ class Budgets(ByPath[Budget]):
                     if budget.is_spent(now):
                         return budget.path
         return None
+
+    def is_any_spent(self, incarnation: str, clock: int) -> bool:
+        """Whether `refuses` may refuse anything."""
+        now = self._time_of(incarnation, clock)
+        return now is not None and any(budget.is_spent(now) for budget in self.values())
+
+    def _time_of(self, incarnation: str, clock: int) -> int | None:
+        offset = self._offsets.get(incarnation)
+        if offset is None or clock + offset < self._clock - _SKEW:
+            return None
+        return max(clock + offset, self._clock)
 
     def costs(self, written: Iterable[tuple[str, int]], pause: Pause = NO_PAUSE) -> Costs:
         """Writes and bytes of a request, by the path of the budget, of its operations: path and bytes."""

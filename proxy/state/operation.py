@@ -84,6 +84,8 @@ class ReadOperation(NamedTuple):
     in_pieces: bool = False
     # Before a write after it is sent to the log; None: always few.
     steps: CountSteps | None = None
+    # Its body begins with a path.
+    has_path: bool = True
     # For operators: the end of its op_count_* among the metrics, and its name in `lop`, if it has one there.
     counted: str = ""
     word: str = ""
@@ -105,6 +107,8 @@ class WriteOperation(NamedTuple):
     in_steps: bool = False
     cost: Cost = Cost.CHANGES
     effect: Effect = Effect.NOTHING
+    # Its body begins with a path.
+    has_path: bool = True
     # ZooKeeper validates the path, null or not (PrepRequestProcessor). For others it fails on a null path.
     path_checked_first: bool = False
     # An update to ZooKeeper's ServerStats.updateLatency: it has a transaction of its own.
@@ -119,7 +123,7 @@ class WriteOperation(NamedTuple):
 class Operations:
     """The requests that a server, or one of its connections, answers, by opcode. Connections share one."""
 
-    __slots__ = ("answers", "extended", "light", "reads", "short", "writes")
+    __slots__ = ("answers", "extended", "light", "pathless", "reads", "short", "writes")
 
     def __init__(
         self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation], *, extended: bool
@@ -133,6 +137,9 @@ class Operations:
         self.light = {opcode: read.answer for opcode, read in reads.items() if not read.heavy}
         #: Of the light ones, those that never take long.
         self.short = frozenset(opcode for opcode in self.light if reads[opcode].steps is None)
+        #: Those whose body does not begin with a path.
+        rows: list[tuple[int, ReadOperation | WriteOperation]] = [*reads.items(), *writes.items()]
+        self.pathless = frozenset(opcode for opcode, row in rows if not row.has_path)
 
     @property
     def updates(self) -> dict[int, bool]:

@@ -272,7 +272,7 @@ class Transaction:
     def assign(self, path: str, node: Node, value: Stored) -> Node:
         """Give a node the owner and the Stat of `value`; its data and its ACL stay.
 
-        Only for changes of a ZooKeeper that the tree follows: no transaction of ZooKeeper's log does this, so
+        Only for changes of the source that the tree follows: no transaction of ZooKeeper's log does this, so
         `pipeline.follow.recording` fails at it in any other request.
         """
         self._undo.append((_assign, path, stat_of(node)))

@@ -14,7 +14,9 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        self.auth_failed = 0  # authentications that failed, by addauth or SASL
+        self.auth_failed = (
+            0  # authentications that failed: by addauth, SASL, or for a command of the admin port
+        )
         self.connect_requests = 0  # of connections that wanted a session
         self.notifications = 0  # watch events sent
         self.rejected = 0  # connections over maxClientCnxns

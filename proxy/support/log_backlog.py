@@ -50,7 +50,7 @@ class Backlog(logging.Handler):
             return
         with self._changed:
             if self._ends or self._size > self._most:
-                self.dropped += 1
+                self.dropped += 1 + line.msg.count("\n")  # of the audit log a record has several lines
                 return
             self._size += _size(line)
             self._lines.append(line)

@@ -27,12 +27,25 @@ audit = logging.getLogger("zketcd.audit")
 log = logging.getLogger(__name__)
 
 
+class _TextFormatter(logging.Formatter):
+    """Lines for people. A record of the audit log may have several, each of which gets the head."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, or lines."""
+        text = super().format(record)
+        if record.name == audit.name and "\n" in record.message:
+            head = text[: text.index(record.message)]
+            text = text.replace("\n", f"\n{head}")
+        return text
+
+
 class _JsonFormatter(logging.Formatter):
     """One JSON object a line. `process`: what of zketcd this is, if not the server."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
         self._process = {"process": process} if process else {}
+        self._encode = json.JSONEncoder(ensure_ascii=False).encode
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, logger, message; the fields of an audit line, the traceback if there is one."""
@@ -41,16 +54,22 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             **self._process,
-            "message": record.getMessage(),
         }
+        message = record.getMessage()
         if record.name == audit.name:
-            pairs = (pair.partition("=") for pair in record.getMessage().split("\t"))
-            document["audit"] = {name: value for name, equals, value in pairs if equals}
+            head = self._encode(document)[:-1]
+            return "\n".join([f"{head}, {self._encode(_audited(line))[1:]}" for line in message.split("\n")])
+        document["message"] = message
         if record.exc_text:
             document["exception"] = record.exc_text
         elif record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False)
+        return self._encode(document)
+
+
+def _audited(line: str) -> dict[str, Any]:
+    pairs = (pair.partition("=") for pair in line.split("\t"))
+    return {"message": line, "audit": {name: value for name, equals, value in pairs if equals}}
 
 
 class _AuditFile(logging.handlers.WatchedFileHandler):
@@ -91,7 +110,7 @@ def formatter(form: str, process: str = "") -> logging.Formatter:
     if form == JSON:
         return _JsonFormatter(process)
     prefix = f"{process}: " if process else ""
-    return logging.Formatter(f"%(asctime)s %(levelname)s %(name)s: {prefix}%(message)s")
+    return _TextFormatter(f"%(asctime)s %(levelname)s %(name)s: {prefix}%(message)s")
 
 
 def configure(level: str, form: str, process: str = "") -> None:

@@ -18,7 +18,7 @@ from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdNoToken, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
 from proxy.log.members import Member
-from proxy.log.record import Look, TreeNotServable, incarnation_of, is_following, look, servable
+from proxy.log.record import Look, TreeNotServable, incarnation_of, is_copy, look, servable
 from proxy.state.level import KNOWN
 from schema.errors import BadValue
 from schema.followed import Lag, decode_lag
@@ -270,8 +270,8 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
         if found.record is None and not found.proxies:
             yield good("--prefix", f"there is no tree under {prefix} yet: the first proxy creates it")
             return
-        record = servable(found, keys, KNOWN, even_following=True)
-        if is_following(found):
+        record = servable(found, keys, KNOWN, even_copy=True)
+        if is_copy(found):
             yield await _copy(etcd, keys)
             return
     except (EtcdError, TreeNotServable, BadValue) as error:
@@ -280,7 +280,7 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     yield good(
         "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
     )
-    async for finding in check_peers(_members(found, keys)):
+    async for finding in check_peers(_members(found, keys), median(took)):
         yield finding
     homes = homes_of(found, keys)
     for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():

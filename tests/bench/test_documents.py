@@ -49,6 +49,9 @@ def test_documents_follow_results(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "scenarios.json").write_text("[1]")
     assert main(options) == 1
     assert "scenarios.json holds no results" in capsys.readouterr().err
+    assert main(["--results", str(tmp_path / "result"), "--root", str(tmp_path)]) == 1
+    assert "result is no folder" in capsys.readouterr().err
+    assert "| get | 1 x 1 | 100 | 100 | 1.00 |" in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

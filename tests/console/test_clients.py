@@ -3,10 +3,13 @@
 import asyncio
 from time import perf_counter_ns
 
+import pytest
+
 from codec.constants import OpCode
-from console.answers.clients import pending
+from console.answers.clients import Order, pending, sessions
 from console.walks.pacing import Pace
 from proxy.frontend.requests import Waiting
+from proxy.state.sessions import Session
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects
 
@@ -43,3 +46,24 @@ async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
     subject = subjects.subject_of(connections=connections)
     found = await pending(subject, Pace(asyncio.Lock()))
     assert (found["clients"], len(found["rows"])) == (1000, 200)
+
+
+@pytest.mark.parametrize(
+    ("down", "pages"),
+    [
+        (False, [["0x1", "0x2"], ["0x3", "0x4"], ["0x5"]]),
+        (True, [["0x5", "0x4"], ["0x3", "0x2"], ["0x1"]]),
+    ],
+)
+async def test_the_pages_of_sessions_in_both_directions(down: bool, pages: list[list[str]]) -> None:
+    subject = subjects.subject_of()
+    subject.machine.sessions.update({number: Session(number, 4000, b"", "p") for number in range(1, 6)})
+    found, after = [], None
+    while True:
+        order = Order(down=down, after=after, limit=2)
+        page = await sessions(subject, order, Pace(asyncio.Lock()))
+        found.append([each["id"] for each in page["sessions"]])
+        if page["next"] is None:
+            break
+        after = int(page["next"], 16)
+    assert found == pages

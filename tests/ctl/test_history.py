@@ -26,9 +26,10 @@ from schema.json_values import pack_json
 from schema.record import encode_record
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree, asked
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("request_", "line"),
     [
         (asked(1, zk.multi([zk.create("/m"), zk.check("/c")])), "0x1  MULTI [CREATE /m, CHECK /c]"),
@@ -120,6 +121,7 @@ async def test_the_list_of_proxies_says_how_far_a_copy_is_behind() -> None:
         Put(tree.keys.follows, b"{}"),
     )
     assert (await history.proxies(tree.etcd, tree.keys)).lines[-1].endswith(", and was not level yet")
+    assert (await history.sizes(tree.etcd, tree.keys)).data["snapshots"]
     tree.change(Put(tree.keys.lag, encode_lag(Lag(clock_ms() - 3_600_000, 7, 0x500000123))))
     line = (await history.proxies(tree.etcd, tree.keys)).lines[-1]
     assert "the tree under /t follows another one: at zxid 0x500000123, 7 behind, level 36" in line

@@ -13,6 +13,7 @@ from schema.entry import KILLED, Kind, Request, Written, encode_attach, encode_c
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
+from tests.table import one_by_one
 
 _OPENED = "opened, timeout 30000 ms"
 
@@ -36,7 +37,7 @@ def _entries(*requests: tuple[str, Request]) -> list[Written]:
     ]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("requests", "events"),
     [
         ([("a", opened(1)), ("a", asked(1, zk.close()))], [_OPENED, "ended by its client"]),
@@ -66,6 +67,23 @@ def _entries(*requests: tuple[str, Request]) -> list[Written]:
             [_OPENED, "refused: a wrong password", "ended: x", "refused: it had ended"],
         ),
         ([("a", opened(2)), ("a", _attached(1))], ["continued: its client has connected again"]),
+        (  # a former holder does not end it, and it ends once
+            [
+                ("a", opened(1)),
+                ("b", _attached(1)),
+                ("a", asked(1, zk.close())),
+                ("a", _attached(1)),
+                ("a", asked(1, zk.close())),
+                ("a", asked(1, zk.close())),
+                ("c", _closed(1, "proxy a is gone", "")),
+            ],
+            [
+                _OPENED,
+                "moved from a: its client has connected again",
+                "moved from b: its client has connected again",
+                "ended by its client",
+            ],
+        ),
     ],
 )
 def test_the_events_of_a_life(requests: Sequence[tuple[str, Request]], events: list[str]) -> None:

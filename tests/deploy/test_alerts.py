@@ -24,14 +24,14 @@ from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.record import INCIDENTS as RECORDED
 from tests.deploy.series import EVERY, MEMBERS, PROXIES, RULES, Sample, notation, of_rules, recording
 from tests.deploy.test_monitoring import OF_ARCHIVERS, OF_FOLLOWERS, REPOSITORY
-from tests.proxy.admin.subjects import subject_of
+from tests.proxy.admin.subjects import LogFacts, subject_of
 
 pytestmark = pytest.mark.real
 
 _MINUTE = 60
 _BEGIN = 60 * _MINUTE  # of an incident
 _MIB = 1 << 20
-_OF_TLS = {"zketcd_certificate_end_seconds"}
+_OF_OPTIONS = {"zketcd_certificate_end_seconds", "zketcd_standby_silence_seconds"}
 
 #: A metric's value after so many seconds; None for none.
 Series = Callable[[int], float | None]
@@ -77,6 +77,7 @@ _HEALTHY: dict[str, Series] = {
     "open_file_descriptor_count": always(400),
     "max_file_descriptor_count": always(65_536),
     "zketcd_log_staleness_seconds": always(0.4),
+    "zketcd_standby_silence_seconds": always(2),
     "zketcd_proxy_clock_ahead_seconds": always(-0.02),
     "zketcd_certificate_end_seconds": always(90 * 86_400),
     "zketcd_archive_complete_timestamp_seconds": lambda at: max(0, at - 2),
@@ -103,6 +104,7 @@ def healthy() -> dict[Sample, Series]:
     """What the rules are about, of three proxies and three members of etcd to which nothing happens."""
     wanted = of_rules()
     subject = subject_of(
+        replicated=LogFacts(standby_silence=2),
         etcd=SimpleNamespace(status=Status("3.5.30", 1, 1, 0, 0, 1, 9, 2, 8, [])),
         archive=SimpleNamespace(
             metrics=[metric for metric in Stats().metrics() if metric[0] in wanted],
@@ -206,6 +208,7 @@ _INCIDENTS = {
         {"zketcd_archive_gap_timestamp_seconds": then(0, _BEGIN)}
     ),
     "a copy's source is away": Incident({"zketcd_copy_level_timestamp_seconds": lambda at: min(at, _BEGIN)}),
+    "a source loses its standby": Incident({"zketcd_standby_silence_seconds": since()}, PROXIES),
     "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
     "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
     "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, PROXIES),
@@ -280,7 +283,8 @@ def test_a_real_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> 
     """The series were recorded from real processes: see record.py."""
     lines = recording(name).read_text().splitlines()
     series = dict(line.split("\t") for line in lines)
-    assert {line.partition("{")[0] for line in lines} == of_rules() - OF_ARCHIVERS - OF_FOLLOWERS - _OF_TLS
+    others = OF_ARCHIVERS | OF_FOLLOWERS | _OF_OPTIONS
+    assert {line.partition("{")[0] for line in lines} == of_rules() - others
     assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _promised()[name]
 
 

@@ -45,7 +45,6 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "options.snapshot-log-bytes=67108864",
         "options.enforce-quota=true",
         "options.audit-log=-",
-        "options.peer-listen=:2191",
         "extraEnv[0].name=ZKETCD_SUPER_DIGEST,extraEnv[0].value=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
         "service.type=LoadBalancer",
         "service.externalTrafficPolicy=Local",
@@ -209,8 +208,30 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     assert [port["name"] for port in headless["ports"]] == ["client"]
 
 
+@pytest.mark.parametrize(
+    ("values", "port"),
+    [
+        ((), 2191),
+        (("peerPort=3000",), 3000),
+        (("replicas=1",), None),
+        (("replicas=5", "peerPort=0"), None),
+    ],
+)
+def test_several_replicas_append_together(values: tuple[str, ...], port: int | None) -> None:
+    made = load(template(_ETCD, *values).stdout)
+    container = of_kind(made, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+    config = configuration(container)
+    given = [("", port), ("$(POD_IP)", port)] if port else [None, None]
+    assert [config.peer_listen, config.peer_advertise] == given
+    named = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert named.get("peer") == port
+    rules = of_kind(made, "NetworkPolicy")[0]["spec"]["ingress"]
+    assert [rule["ports"][0]["port"] for rule in rules] == ["client", "admin", *(["peer"] if port else [])]
+    assert any(each["name"] == "POD_IP" for each in container.get("env") or []) is bool(port)
+
+
 def test_an_empty_list_of_peers_allows_no_pod() -> None:
-    made = template(_ETCD, "networkPolicy.clients=null", "networkPolicy.admin=null")
+    made = template(_ETCD, "networkPolicy.clients=null", "networkPolicy.admin=null", "replicas=1")
     assert of_kind(load(made.stdout), "NetworkPolicy")[0]["spec"]["ingress"] == []
 
 

@@ -69,6 +69,7 @@ console/sessions/local_session.py call_soon self._session.closed
 
 # They end the connection of one client, or what becomes one.
 _CONNECTION = """
+proxy/admin/connections.py call_soon self._next_turn
 proxy/frontend/listener.py add_reader self._look
 proxy/frontend/opening.py call_later give_up
 """
@@ -98,6 +99,7 @@ console/answers/past.py create_task self._end_when_idle()
 
 # What catches each exception, and why none is lost.
 _CAUGHT = {
+    "proxy/admin/connections.py Exception": "ends one connection of the admin port",
     "proxy/admin/http.py Exception": "the answer to the request is an error; no memory: `contained`",
     "cli/client.py BaseException": "raises it again; a command",
     "ctl/history.py Exception": "a command",

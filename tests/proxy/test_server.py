@@ -40,12 +40,14 @@ from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.staleness import Staleness
+from proxy.log.status import Freshness
 from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.pipeline.follow.test_target import opened
 from tests.proxy.log.proxies import until
 from tests.proxy.log.test_standby import Follower
+from tests.table import one_by_one
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
@@ -195,7 +197,7 @@ async def test_a_tree_that_follows_another_one_is_read_until_it_is_complete(allo
         server.start(lambda _count: None, reading=lambda: reading.append(True))
     )
     try:
-        await until(lambda: server.log.is_following and server.log.contact().serving)
+        await until(lambda: server.log.is_copy and server.log.contact().in_touch)
         await until(lambda: bool(reading) is allowed)
         assert server.facts.ready is allowed
         assert await server.kill(1, "somebody") == ErrorCode.NOT_READ_ONLY
@@ -263,7 +265,7 @@ async def test_a_drain_answers_what_is_here() -> None:
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        with mock.patch.object(Staleness, "serving", new=False):
+        with mock.patch.object(Staleness, "freshness", Freshness.OLD):
             server.stopped_serving("a test")
             assert await client.rest() == b""
             assert not _is_ready(server)
@@ -341,8 +343,8 @@ def test_without_a_host_both_families_are_served(host: str, families: tuple[bool
         assert (_answers(listener, "127.0.0.1"), _answers(listener, "::1")) == families
 
 
-@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM])
-@pytest.mark.parametrize("fails", ["socket", "bind"])
+@one_by_one("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM])
+@one_by_one("fails", ["socket", "bind"])
 def test_a_host_without_ipv6_serves_ipv4(error: int, fails: str) -> None:
     class Socket(socket.socket):
         def __init__(

@@ -40,10 +40,12 @@ from schema.entry import (
     encode_node_due,
     encode_open,
     encode_void,
+    kinds_in,
 )
 from schema.errors import BadValue
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import IDENTITIES, INTS, LONGS, TEXTS, UNSIGNED
+from tests.table import one_by_one
 
 _REQUESTS = st.builds(
     Request, st.sampled_from([int(kind) for kind in Kind]), LONGS, INTS, IDENTITIES, st.binary()
@@ -68,6 +70,7 @@ def _encode(value: Entry) -> bytes:
 def test_an_entry_comes_back(value: Entry) -> None:
     found = decode_entry(_encode(value))
     assert found == value
+    assert list(kinds_in(_encode(value))) == [request.kind for request in value.requests]
     assert all(type(request) is Request for request in found.requests)
     assert all(type(one) is Identity for request in found.requests for one in request.identities)
 
@@ -145,7 +148,8 @@ def test_what_is_remembered_of_identities_is_bounded(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("count", [0, 1, 3, 60])
 def test_all_damage_is_refused(count: int) -> None:
     requests = [Request(Kind.CLIENT, number, 1, _USER, b"/path" * 20) for number in range(count)]
-    assert_all_damage_is_refused(decode_entry, _encode(Entry(1, 1, 32, 7, requests)))
+    for read in (decode_entry, kinds_in):
+        assert_all_damage_is_refused(read, _encode(Entry(1, 1, 32, 7, requests)))
 
 
 def _resealed(value: bytes, place: int, new: bytes) -> bytes:
@@ -158,7 +162,7 @@ _COLUMNS = Struct(">qIQQII").size
 _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("place", "new", "message"),
     [
         (8, b"\0\0\0\x20", "rules 0x20; this release knows 0x1f"),
@@ -182,8 +186,9 @@ _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
 )
 def test_a_body_whose_numbers_do_not_fit_is_refused(place: int, new: bytes, message: str) -> None:
     assert decode_entry(_resealed(_ONE, 0, b"")) == decode_entry(_ONE)
-    with pytest.raises(BadValue, match=message):
-        decode_entry(_resealed(_ONE, place, new))
+    for read in (decode_entry, kinds_in):
+        with pytest.raises(BadValue, match=message):
+            read(_resealed(_ONE, place, new))
 
 
 @given(st.binary(max_size=120))
@@ -194,7 +199,10 @@ def test_any_body_behind_a_right_checksum_is_an_entry_or_refused(body: bytes) ->
         try:
             found = decode_entry(seal(FORMAT, candidate))
         except BadValue:
+            with pytest.raises(BadValue):
+                kinds_in(seal(FORMAT, candidate))
             continue
+        assert len(kinds_in(seal(FORMAT, candidate))) == len(found.requests)
         assert candidate is not cut
         assert found.requests or len(candidate) <= _COLUMNS + len(body)
 

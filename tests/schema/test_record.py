@@ -22,6 +22,7 @@ from schema.record import (
 )
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import LONGS, TEXTS, UNSIGNED
+from tests.table import one_by_one
 
 _SNAPSHOT = SnapshotRef("0000000000000005-cafe", 5, "cafe", 3, 1, 1234, 10, 2, 1 << 40, (1 << 64) - 1)
 _RECORD = TreeRecord(True, 14841639068965178418, 1, _SNAPSHOT, None)
@@ -66,7 +67,11 @@ def test_damage_to_a_record_or_a_proxys_value_is_refused() -> None:
 
 
 _PROXY = ProxyValue(
-    (1, 2), "0.2.0", home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000), lease=5
+    (1, 2),
+    "0.2.0",
+    home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000),
+    lease=5,
+    visits=True,
 )
 
 
@@ -77,8 +82,9 @@ def test_a_proxys_value_comes_back_and_is_read_by_and_from_proxies_that_know_no_
     assert (members["levels"], members["version"]) == ([1, 2], "0.2.0"), "all that proxies of before read"
 
 
-@pytest.mark.parametrize(
-    "changes", [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}]
+@one_by_one(
+    "changes",
+    [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}, {"visits": 1}],
 )
 def test_a_home_of_another_type_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match="a proxy's value has no proper"):
@@ -94,7 +100,7 @@ def _members(**changes: Any) -> dict[str, Any]:
 _DIGEST = _SNAPSHOT._asdict()
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "changes",
     [
         {"complete": 1},

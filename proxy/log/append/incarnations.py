@@ -57,7 +57,7 @@ class Incarnations:
         self._follower = follow.follower
         self._sessions = sessions
         self._stopped = stopped
-        self.membership = Membership(context, self._not_registered, lambda: follow.record_revision)
+        self.membership = Membership(context, self._not_registered, lambda: follow.record.revision)
         self.appender = Appender(context, outbox, head, follow.watch_guard, combining, self._refused)
         self._former: list[_Former] = []
         self._stopped_by_refusal = False  # since the last registration

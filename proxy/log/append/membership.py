@@ -151,7 +151,7 @@ class Membership:
     def __init__(
         self, context: Context, on_failure: Callable[[EtcdError], None], record: Callable[[], int]
     ) -> None:
-        """`on_failure`: an attempt to register has failed. `record`: as `Follow.record_revision`."""
+        """`on_failure`: an attempt to register has failed. `record`: as `SeenRecord.revision`."""
         settings = context.settings
         self._etcd = context.etcd
         self._keys = context.keys

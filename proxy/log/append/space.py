@@ -69,7 +69,7 @@ UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 class Space:
     """The space in etcd, as one proxy knows it.
 
-    More than twelve attributes: between two looks at etcd each request is judged by sums that were made once.
+    Between two looks at etcd each request is judged by sums that were made once.
     """
 
     def __init__(self, percent: int, machine: Machine, stats: Stats) -> None:

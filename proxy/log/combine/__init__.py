@@ -1,12 +1,13 @@
 """Combined appends: one proxy appends the entries of several in one Txn.
 
 With a few clients at each of several proxies, entries are small, and each costs etcd a Txn and every proxy a
-wake-up. So proxies hand their entries to one of them, the combiner: the eldest that has --peer-listen.
+wake-up. So proxies hand their entries to one of them, the combiner: the eldest, if all have --peer-listen.
 
     messages.py    what the two ends of a connection send, sealed. Pure
     end.py         what both ends have in common
+    choice.py      tries which way is quicker: together, or each proxy by itself. Pure
     combiner.py    gathers entries, and appends them together
-    server.py      the combiner's end: it takes other proxies' entries
+    server.py      the combiner's end: it takes other proxies' entries, and says which way
     client.py      the other proxies' end: it offers entries, and leaves a combiner that is slow
     combining.py   a proxy's part: it is the combiner, or hands its entries to it, or appends them itself
 

@@ -12,7 +12,8 @@ from proxy.log.combine.messages import (
     BadMessage,
     Ends,
     Hello,
-    decode_entry,
+    Way,
+    decode_told,
     encode_entry,
 )
 from proxy.log.context import Context
@@ -63,7 +64,9 @@ class Client:
         it, and then `shown` has to be called.
         """
         line = self.line
-        if line is None or line.hello is not self.hello or not self._stats.round_trip.seconds:
+        if line is None or line.hello is not self.hello or not line.way.together:
+            return False
+        if not self._stats.round_trip.seconds:
             return False  # without a time of its own, this proxy cannot compare the combiner's
         line.send(encode_entry(number, value))
         self._offered[number] = self._environment.clock.perf_counter(), doubt
@@ -191,6 +194,7 @@ class _Line(End):
         self.combiner = combiner  # its incarnation
         self._told = told
         self._said_hello = False
+        self.way = Way()  # as the combiner has said last
         self.count = 0  # of entries that the combiner has appended
         self.vain = 0  # of entries that it has refused since
         self.round_trip = RoundTrip()  # from an offer until the stream shows the entry
@@ -207,7 +211,13 @@ class _Line(End):
             if bodies and not self.answered.done():
                 del bodies[0]
                 self.answered.set_result(None)
-            self._told(self, [decode_entry(body)[0] for body in bodies])
+            refused = []
+            for told in map(decode_told, bodies):
+                if isinstance(told, Way):
+                    self.way = told
+                else:
+                    refused.append(told)
+            self._told(self, refused)
         except BadMessage as error:
             log.warning("closing the connection to the combiner: %s", error)
             self.close()

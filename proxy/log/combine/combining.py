@@ -5,7 +5,7 @@ from collections.abc import Callable
 from proxy.etcd.model import TxnResult
 from proxy.log.combine.client import Client
 from proxy.log.combine.combiner import Offer
-from proxy.log.combine.messages import MOST_BYTES, Hello
+from proxy.log.combine.messages import MOST_BYTES, Hello, Way
 from proxy.log.combine.server import Server
 from proxy.log.context import Context
 from proxy.log.members import Members
@@ -64,7 +64,7 @@ class Combining:
             or self._members.combiner is None
         ):
             direct()
-        elif self.server.guests:
+        elif self.server.guests and self.server.choice.together:
             offer = Offer(hello.incarnation, hello.revision, number, value, direct, landed)
             self.server.combiner.add(offer)
         elif not self.client.offer(number, value, direct):
@@ -80,8 +80,12 @@ class Combining:
             return Combined(why="it is not registered in etcd")
         if chosen is None:
             return Combined(why="another proxy lacks --peer-listen")
-        if chosen.incarnation == hello.incarnation:
+        line, is_it = self.client.line, chosen.incarnation == hello.incarnation
+        way = self.server.way if is_it else line.way if line is not None else Way()
+        if not way.usually:
+            return Combined(why="that is quicker now")
+        if is_it:
             return Combined(hello.incarnation)
-        if self.client.line is not None:
-            return Combined(self.client.line.combiner)
+        if line is not None:
+            return Combined(line.combiner)
         return Combined(why=self.client.trouble or "it has not connected to the combiner yet")

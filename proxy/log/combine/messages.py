@@ -6,7 +6,7 @@ from both nonces. So who cannot read the tree's keys in etcd cannot send anythin
 changed, repeated, left out or sent back.
 
 The proxy's first message is a Hello, the combiner's an empty one. Then the proxy sends entries, and the
-combiner the numbers of those that it could not append.
+combiner the numbers of those that it could not append, and now and then a Way.
 """
 
 from hashlib import blake2b
@@ -52,6 +52,23 @@ def decode_hello(body: bytes) -> Hello:
         return Hello(_REVISION.unpack_from(body)[0], body[_REVISION.size :].decode())
     except (StructError, UnicodeDecodeError) as error:
         raise BadMessage(f"not a hello: {error}") from None
+
+
+class Way(NamedTuple):
+    """How the combiner wants entries appended: together, by it, or by each proxy."""
+
+    together: bool = True  # now, be it for a trial
+    usually: bool = True
+
+    def encode(self) -> bytes:
+        """Its bytes: as of a refused entry that no proxy has sent, so that older releases ignore it."""
+        return encode_entry(LAST_NUMBER, bytes(self))
+
+
+def decode_told(body: bytes) -> Way | int:
+    """What the combiner says: a way, or the number of an entry that it refuses. Raises BadMessage."""
+    number, value = decode_entry(body)
+    return Way(*map(bool, value[:2])) if number == LAST_NUMBER else number
 
 
 def encode_entry(number: int, value: bytes) -> bytes:

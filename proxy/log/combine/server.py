@@ -6,26 +6,37 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
     CONNECT,
+    MOST_BYTES,
     NONCE,
     BadMessage,
     Ends,
     Hello,
+    Way,
     decode_entry,
     decode_hello,
     encode_entry,
 )
 from proxy.log.context import Context
 from proxy.log.members import Members
+from proxy.support import probe
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
+from schema.compression import size_before, unseal_head
+from schema.entry import FORMAT, Kind, kinds_in
+from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 64  # entries of a proxy; it has eight in flight, and appends those that come late itself
+_MOST_BEFORE = 16 * MOST_BYTES  # bytes of an entry before compression
+# What combined entries may have. Other kinds, which change what holds for all proxies, are appended by
+# their sender, which needs the right to write to etcd for that.
+_COMBINED = bytes((Kind.CLIENT, Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE))
 
 
 class Port(Protocol):
@@ -50,6 +61,7 @@ class Server:
         #: Of these, the proxies by incarnation; one each.
         self.guests: dict[str, _Guest] = {}
         self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
+        self.choice = Choice()
         self._port: Port | None = None
 
     def listen(self, port: Port) -> None:
@@ -61,6 +73,24 @@ class Server:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
         if (guest := self.guests.get(incarnation)) is not None:
             guest.close()
+
+    def applied(self) -> None:
+        """Entries of any proxies were applied: the choice may be another one now."""
+        choice, context = self.choice, self._context
+        usually = choice.usually_together
+        if choice.applied(context.stats.applied_requests, context.environment.clock.perf_counter()):
+            way = self.way.encode()
+            for guest in self.guests.values():
+                guest.send(way)
+        if choice.usually_together is not usually:
+            probe.current.reached("another choice between combined and direct appends")
+            how = "by each of them" if usually else "together"
+            self.throttled_log.info("the proxies' entries are appended %s now: that is quicker", how)
+
+    @property
+    def way(self) -> Way:
+        """How all proxies are to append."""
+        return Way(self.choice.together, self.choice.usually_together)
 
     async def close(self) -> None:
         """Take no more entries."""
@@ -99,6 +129,20 @@ class Server:
             offer.refused()
         else:
             self.combiner.add(offer)
+
+
+def is_combined(number: int, value: bytes) -> bool:
+    """Whether the combiner may append a value; if not, its proxy does. Raises BadMessage if it is no entry.
+
+    No proxy would serve the tree with a value in its log that is no entry.
+    """
+    try:
+        if size_before(value) > _MOST_BEFORE:
+            unseal_head(FORMAT, value, "an entry")
+            return False
+        return not kinds_in(value).translate(None, _COMBINED)
+    except BadValue as error:
+        raise BadMessage(f"entry {number}: {error}") from None
 
 
 class _Guest(End):
@@ -142,12 +186,16 @@ class _Guest(End):
         if self._timer is not None:
             self._timer.cancel()
         self.send(b"")
+        self.send(self._server.way.encode())
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
         if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:
             raise BadMessage(f"{_MOST_WAITING} entries wait, more than a proxy sends")
         refused = partial(self.send, encode_entry(number, b""))
-        self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
+        if is_combined(number, value):
+            self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
+        else:
+            refused()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)

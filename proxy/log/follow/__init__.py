@@ -4,8 +4,8 @@
 (`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What the items do is
 their consumer's business.
 
-The order of entries is made here, by rules 1.2 to 1.5 of docs/architecture.md. Every follower comes to the
-same order, whatever it has missed and whenever it starts.
+The order of entries is made here, by rules 1.2 to 1.5 and 2.8 of docs/architecture.md. Every follower comes
+to the same order, whatever it has missed and whenever it starts.
 
 What can be missed. A watch breaks, hangs, or leaves something out, and all that must be found:
 
@@ -19,15 +19,16 @@ What can be missed. A watch breaks, hangs, or leaves something out, and all that
 * No answer may be older than one before it, or entries would seem to be missing (issue 20418).
 * A tree with another cluster id, or an older revision than was seen, was restored from a backup: what
   clients have seen may be undone, and the consumer gets to know that (`Successor.replace`).
-* A tree that follows another one may be written anew, as a snapshot instead of entries. So the state is
-  compared with each snapshot that its record names, at the place in the stream where it is named.
+* A copy may be written anew, as a snapshot instead of entries. So the state is compared with each snapshot
+  that its record names, at the place in the stream where it is named.
 
 In which order to read:
 
 follower     the order: events in, items out. Pure. tests/proxy/log/follower.txt has it as a script
 follow       the watch, and what is done after a break
 catch_up     what is read after a break, and at a start
-copy_lag     how far a tree that follows another one is behind it
+copy_lag     how far a copy is behind its source
+seen_record  the record: whether the tree can still be served, and is a copy of another one
 question     what etcd has that is not applied, and whether the watch has delivered it since. Pure
 staleness    whether clients may see the state: it has to be right, and recent
 standby_signs  whether the follower of a copy lives, if clients may not be served without it

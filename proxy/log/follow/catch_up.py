@@ -78,17 +78,16 @@ async def catch_up(
     keys: Keyspace,
     applied: Mapping[str, int],
     position: int,
-    follows: SnapshotRef | None = None,
+    copied: SnapshotRef | None = None,
 ) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
-    Of a sealed tree those before the seal. `follows`: the snapshot of a tree that follows another one. All
-    entries before a newer one may be gone, or may have been too large to be written. Raises Truncated,
-    EtcdError, TreeNotServable.
+    Of a sealed tree those before the seal. `copied`: the snapshot of a copy. All entries before a newer one
+    may be gone, or may have been too large to be written. Raises Truncated, EtcdError, TreeNotServable.
     """
     before = await look(etcd, keys)
     record, pair = before.record, before.pair
-    known = follows is not None and is_incomplete_with_pages(record)
+    known = copied is not None and is_incomplete_with_pages(record)
     if record is None or pair is None or not (record.complete or record.seal or known):
         raise no_longer_servable(keys, record, before.revision)
     if record.seal is not None:
@@ -99,8 +98,8 @@ async def catch_up(
     after = await look(etcd, keys)
     if after.pair is None or after.record is None:
         raise Truncated("the tree's record was deleted")
-    if follows is not None and not record.current == after.record.current == follows:
-        raise Truncated(f"the follower has replaced the snapshot {follows.name}")
+    if copied is not None and not record.current == after.record.current == copied:
+        raise Truncated(f"the follower has replaced the snapshot {copied.name}")
     if after.pair.mod_revision != pair.mod_revision:
         await _check_reach(etcd, keys, after.record, applied, position)
     return Caught(before.revision, record, pair, before.proxies, entries)

@@ -1,4 +1,4 @@
-"""Reads how far a tree is behind the one that it follows, as its follower says it about once a second."""
+"""Reads how far a copy is behind its source, as its follower says it about once a second."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class CopyLag:
-    """The lag that the follower of a tree has reported last."""
+    """The lag that the follower of a copy has reported last."""
 
     def __init__(self, etcd: Reads, key: bytes) -> None:
         self._etcd = etcd

@@ -14,22 +14,20 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
+from proxy.log.follow.seen_record import Checkpoint, SeenRecord
 from proxy.log.follow.staleness import LIMIT, Staleness
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
+from proxy.log.record import TIMEOUT, TreeNotServable
 from proxy.log.slices import in_slices
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from proxy.support.throttled_log import ThrottledLog
-from schema.errors import BadValue
 from schema.keys import Keyspace
-from schema.record import SnapshotRef, TreeRecord, decode_record, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
-_NO_REVISION = -1
 _TRIES = 10  # of a load that finds an older state than this proxy has
 # Seconds between two tries to repair a broken watch. One that lived for so long is repaired at once: clients'
 # writes wait for that.
@@ -46,7 +44,7 @@ class Consumer(Protocol):
         """
 
     def stopped_serving(self, reason: str) -> None:
-        """The state may be old or wrong: no client may see it until `Staleness.serving`."""
+        """The state may be old or wrong: no client may see it until `Staleness.freshness` is RECENT."""
 
 
 class Successor(Protocol):
@@ -66,16 +64,6 @@ class Successor(Protocol):
 
 class NotContinued(Exception):
     """The log does not continue the state, which nobody replaces; the message says why."""
-
-
-class _Checkpoint(Exception):
-    """This tree follows another one, and its follower has written a snapshot."""
-
-    def __init__(self, record: TreeRecord, revision: int) -> None:
-        """`record` names it, and was put at `revision`."""
-        super().__init__(record, revision)
-        self.record = record
-        self.revision = revision
 
 
 class LastLoad(NamedTuple):
@@ -100,14 +88,12 @@ class Follow:
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
-        standby_within: float = 0,
+        standby: Standby | None = None,
     ) -> None:
         """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
 
-        Without a `successor`, `run` raises NotContinued where one is needed. `standby_within`: seconds for
-        which clients are served without the standby; 0: for ever.
-
-        `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
+        Without a `successor`, `run` raises NotContinued where one is needed. `drained` waits until all that
+        was delivered has taken effect; only for copies.
         """
         self._machine = machine
         self._drained = drained
@@ -118,7 +104,6 @@ class Follow:
         self._monotonic = clock.monotonic
         self._throttled_log = ThrottledLog(log, clock)
         self._watching: asyncio.Timeout | None = None  # ends the watch
-        self._distrusted = False
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
         #: The effective order.
         self.follower = follower = Follower(keys)
@@ -127,29 +112,17 @@ class Follow:
         )
         #: Whether clients may see the state.
         self.staleness = Staleness(
-            etcd,
-            follower,
-            machine,
-            self.watch_guard,
-            consumer.stopped_serving,
-            limit,
-            clock,
-            Standby(etcd, keys, standby_within, clock),
+            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock, standby
         )
         self.last_load = LastLoad()
         #: Set while the watch is up.
         self.live = asyncio.Event()
         #: The newest record that was seen.
-        self.record: TreeRecord | None = None
-        #: Set once the tree is complete: until then it follows another one.
-        self.complete = asyncio.Event()
-        self._record_revision = 0
-        #: Why the tree can no longer be served; "" while it can.
-        self.gone = ""
+        self.record = SeenRecord(keys)
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
-        self._take_record(loaded.caught.record, loaded.caught.pair.mod_revision)
+        self.record.take(loaded.caught.record, loaded.caught.pair.mod_revision)
         self.last_load = LastLoad(
             loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
         )
@@ -161,19 +134,12 @@ class Follow:
 
         Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
         """
-        if self.record is not None and self.record.seal is not None:
-            raise no_longer_servable(self._keys, self.record, self._record_revision)
+        self.record.check_seal()
         await together([self._watch_and_repair(), self.staleness.run()])
-
-    @property
-    def record_revision(self) -> int:
-        """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
-        return _NO_REVISION if self.gone else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
         self.staleness.distrust()
-        self._distrusted = True
         self._end_watch()
 
     def renew(self) -> None:
@@ -191,21 +157,23 @@ class Follow:
             began = self._monotonic()
             try:
                 # The state may be distrusted before there is a watch.
-                async with asyncio.timeout(0 if self._distrusted else None) as self._watching:
+                async with asyncio.timeout(None if self.staleness.right else 0) as self._watching:
                     await self._watch()
             except TimeoutError:
-                what = "the tree is loaded again" if self._distrusted else "it hangs, and another one begins"
+                hangs = self.staleness.right
+                what = "it hangs, and another one begins" if hangs else "the tree is loaded again"
                 log.warning("ending the watch: %s", what)
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
-            except _Checkpoint as checkpoint:
+            except Checkpoint as checkpoint:
                 if await self._has_passed(checkpoint):
                     continue
             except EtcdError as error:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._watching = None
             self.live.clear()
-            at_once = self._distrusted or self._hangs or self._monotonic() - began >= _RETRY
+            is_wrong = not self.staleness.right
+            at_once = is_wrong or self._hangs or self._monotonic() - began >= _RETRY
             self._hangs = repaired = False
             while not repaired:
                 if not at_once:
@@ -246,21 +214,20 @@ class Follow:
     # -- after a break -------------------------------------------------------------------------------------
 
     async def _repair(self) -> bool:
-        """Catch up, or load the tree anew if the state is distrusted; returns whether the state is right now.
+        """Catch up, or load the tree anew if the state is wrong; returns whether it is right now.
 
         If it is distrusted during a load, it is loaded once more.
         """
-        distrusted, self._distrusted = self._distrusted, False
         try:
-            if distrusted:
-                await self._reload(is_wrong=True)
-            else:
+            if self.staleness.right:
                 await self._catch_up()
+            else:
+                self.staleness.loads()
+                await self._reload(is_wrong=True)
         except EtcdError as error:
             self._throttled_log.warn("cannot catch up with the log yet: %s", error)
-            self._distrusted |= distrusted
             return False
-        return not self._distrusted
+        return self.staleness.right
 
     async def _catch_up(self) -> None:
         """Read what was missed during a break. Raises EtcdError."""
@@ -273,7 +240,7 @@ class Follow:
         reads = MonotonicReads(self._etcd, follower.revision)
         try:
             caught = await catch_up(
-                reads, self._keys, follower.numbers, follower.revision, self._followed_snapshot
+                reads, self._keys, follower.numbers, follower.revision, self.record.copied
             )
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
@@ -334,43 +301,15 @@ class Follow:
         for index, item in enumerate(items):
             if type(item) is RecordChanged:
                 try:
-                    self._record_changed(item)
-                except TreeNotServable as error:
-                    self.gone = str(error)
+                    self.record.changed(item)
+                except (TreeNotServable, Checkpoint) as error:
                     self._consumer.deliver(items[:index])
-                    self.staleness.ended("the tree in etcd is no longer served")
-                    raise
-                except _Checkpoint:
-                    self._consumer.deliver(items[:index])
+                    if isinstance(error, TreeNotServable):
+                        self.staleness.ended(str(error))
                     raise
         self._consumer.deliver(items)
 
-    def _record_changed(self, item: RecordChanged) -> None:
-        try:
-            record = None if item.value is None else decode_record(item.value)
-        except BadValue as error:
-            prefix = self._keys.prefix.decode()
-            raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
-        known = self._followed_snapshot
-        if record is None or not (record.complete or (known and is_incomplete_with_pages(record))):
-            raise no_longer_servable(self._keys, record, item.revision)
-        if known is not None and record.current != known:
-            raise _Checkpoint(record, item.revision)
-        self._take_record(record, item.revision)
-
-    def _take_record(self, record: TreeRecord, revision: int) -> None:
-        self.record = record
-        self._record_revision = revision
-        if record.complete:
-            self.complete.set()
-
-    @property
-    def _followed_snapshot(self) -> SnapshotRef | None:
-        """That of the tree as last seen, if it follows another one."""
-        record = self.record
-        return record.current if record is not None and is_incomplete_with_pages(record) else None
-
-    async def _has_passed(self, checkpoint: _Checkpoint) -> bool:
+    async def _has_passed(self, checkpoint: Checkpoint) -> bool:
         """Whether the state is that of the follower's snapshot; else it is to be loaded.
 
         The follower writes a snapshot, and no entry, if its source has truncated what the entry would hold,
@@ -382,7 +321,7 @@ class Follow:
         assert wanted is not None
         if (machine.zxid, machine.digest.settle(machine.tree.nodes)) != (wanted.zxid, wanted.digest):
             return False
-        self._take_record(checkpoint.record, checkpoint.revision)
+        self.record.take(checkpoint.record, checkpoint.revision)
         self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
         self.follower.revision = checkpoint.revision
         return True

@@ -25,6 +25,7 @@ from proxy.log.follow.follower import Follower
 from proxy.log.follow.question import Question
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
+from proxy.log.status import Freshness
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import together
@@ -35,6 +36,9 @@ LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since, while something is missing
 _TIMEOUT = 2.0
+_NOT_YET = "this proxy has not caught up with etcd yet"
+_LATE = "etcd has entries that this proxy has not applied in time"
+_WRONG = "this proxy's state is not what the log says: loading the tree anew"
 
 
 class Staleness:
@@ -67,16 +71,34 @@ class Staleness:
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
         self._obstacle = ""
-        #: Whether the state is what the log makes, as far as this proxy knows.
-        self.right = True
         self._recent = asyncio.Event()
+        self._why_old = _NOT_YET  # "": it is recent
+        self._unfit: Freshness | None = None  # WRONG, LOADING or GONE
+        self._why_gone = ""
         #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = -float("inf")
 
     @property
-    def serving(self) -> bool:
+    def freshness(self) -> Freshness:
         """Whether clients may see the state."""
-        return self._recent.is_set() and self.right
+        return self._unfit or (Freshness.RECENT if self._recent.is_set() else Freshness.OLD)
+
+    @property
+    def why(self) -> str:
+        """Why it is not RECENT."""
+        if self._unfit is None:
+            return self._why_old
+        return self._why_gone or _WRONG
+
+    @property
+    def right(self) -> bool:
+        """Whether the state is what the log makes, as far as this proxy knows."""
+        return self._unfit is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the tree cannot be served any more."""
+        return self._unfit is Freshness.GONE
 
     @property
     def silence(self) -> float:
@@ -100,16 +122,24 @@ class Staleness:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: clients may not see it before it was loaded anew."""
-        self.ended("this proxy's state is not what the log says: loading the tree anew")
+        if not self.is_over:
+            self._unfit = Freshness.WRONG
+            self._stopped(_WRONG)
 
-    def ended(self, reason: str) -> None:
-        """Clients may not see the state, unless another one takes its place."""
-        self.right = False
-        self._stopped(reason)
+    def loads(self) -> None:
+        """Another state is being loaded in place of one that is wrong."""
+        if self._unfit is Freshness.WRONG:
+            self._unfit = Freshness.LOADING
 
     def trust(self) -> None:
-        """The state was loaded anew: clients may see it."""
-        self.right = True
+        """The state was loaded anew: clients may see it, unless it was distrusted meanwhile."""
+        if self._unfit is Freshness.LOADING:
+            self._unfit = None
+
+    def ended(self, why: str) -> None:
+        """No client may see the state any more."""
+        self._unfit, self._why_gone = Freshness.GONE, why
+        self._stopped("the tree in etcd is no longer served")
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
@@ -133,9 +163,9 @@ class Staleness:
         """Rarely while nothing is missing: each timer that wakes an idle process costs it 0.1 to 0.3 ms."""
         while True:
             self.judge()
-            is_recent = self.serving and not self._open and self._unanswered_since is None
+            is_well = self.freshness is Freshness.RECENT and not self._open and self._unanswered_since is None
             await asyncio.sleep(
-                min(_INTERVAL, self._limit / 10, max(0.0, self.standby.left)) if is_recent else _TICK
+                min(_INTERVAL, self._limit / 10, max(0.0, self.standby.left)) if is_well else _TICK
             )
 
     async def ask(self) -> None:
@@ -173,24 +203,27 @@ class Staleness:
                 break
 
     def _decide(self) -> None:
-        """The state is recent if the proxy has caught up once, nothing is overdue, and the standby lives."""
-        now = self._now()
-        overdue = bool(self._open) and now - self._open[0].began > self._limit
-        silent = self.standby.is_silent
-        recent = self.caught_up_at > 0 and not overdue and not self.cut_off and not silent
-        if recent == self._recent.is_set():
+        self._why_old = why = self._why_not_recent()
+        if self._recent.is_set() == (not why):
             return
-        if recent:
+        if not why:
             log.info("caught up with etcd")
             self._recent.set()
-        elif silent:
-            self._recent.clear()
-            self._stopped(self.standby.reason)
-        else:
+            return
+        if not self.standby.is_silent:
             log.warning("not caught up with etcd for %.1f s", self.age)
-            self._recent.clear()
-            late = "etcd has entries that this proxy has not applied in time"
-            self._stopped(self._obstacle if self.cut_off else late)
+        self._recent.clear()
+        self._stopped(why)
+
+    def _why_not_recent(self) -> str:
+        """An empty text if the proxy has caught up once, nothing is overdue, and the standby lives."""
+        if self.standby.is_silent:
+            return self.standby.reason
+        if self.cut_off:
+            return self._obstacle
+        if self._open and self._now() - self._open[0].began > self._limit:
+            return _LATE
+        return "" if self.caught_up_at > 0 else _NOT_YET
 
     def _is_delivered(self, question: Question) -> bool:
         """Whether the watch has delivered what a question has found. After a dropped one all is applied."""

@@ -56,17 +56,17 @@ async def load_to_serve(
     levels: Collection[int] = KNOWN,
     *,
     make: bool = True,
-    even_following: bool = False,
+    even_copy: bool = False,
     progress: Callable[[int], None] | None = None,
     timeout: float | None = None,
 ) -> Loaded:
     """Load the current state, retrying failures of etcd for ever, or for `timeout` seconds.
 
-    `make`: make a tree where there is none. `even_following`: also a tree that follows another one, to be
-    read only. `progress` gets the number of znodes and entries about once a second. Raises TreeNotServable,
-    EtcdRefused where etcd denies access, and EtcdError after the timeout.
+    `make`: make a tree where there is none. `even_copy`: also a copy, to be read only. `progress` gets the
+    number of znodes and entries about once a second. Raises TreeNotServable, EtcdRefused where etcd denies
+    access, and EtcdError after the timeout.
     """
-    fit = partial(servable, keys=keys, levels=levels, even_following=even_following)
+    fit = partial(servable, keys=keys, levels=levels, even_copy=even_copy)
 
     def one_try() -> _Load:
         return _Load(etcd, keys, fit, levels, make=make, progress=progress)
@@ -81,16 +81,16 @@ async def load_as_of(
     *,
     timeout: float | None = None,
     even_sealed: bool = False,
-    even_following: bool = False,
+    even_copy: bool = False,
     executes: Callable[[], Execute] | None = None,
 ) -> Loaded:
     """Load a state to look at it; retried as by `load_to_serve`, which says what is raised.
 
-    `even_sealed`: also a sealed tree, as of its seal. `even_following`: also one that follows another.
+    `even_sealed`: also a sealed tree, as of its seal. `even_copy`: also a copy.
     `executes` is called once for each try; its result executes the log's requests. Raises NotInLog where the
     log does not reach back so far.
     """
-    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_following=even_following)
+    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_copy=even_copy)
 
     def one_try() -> _Load:
         return _Load(etcd, keys, fit, KNOWN, wanted=wanted, execute=None if executes is None else executes())
@@ -175,7 +175,7 @@ class _Load:
             self._keys,
             applied,
             base.position if base else 0,
-            follows=record.current if is_incomplete_with_pages(record) else None,
+            copied=record.current if is_incomplete_with_pages(record) else None,
         )
         # A newer record than the first may have raised the level.
         self._servable(await look(self._etcd, self._keys))
@@ -241,7 +241,7 @@ class _Load:
         return capture.new_machine(record.cluster_id, OF_NEW_TREES if is_raised else record.level)
 
     def _raises_level(self, entry: KeyValue) -> bool:
-        """Such an entry is the first and only one of a visitor."""
+        """Such an entry is the first and only one of a command (`ctl.visitor`)."""
         try:
             if self._keys.parse(entry.key).number != 1:
                 return False

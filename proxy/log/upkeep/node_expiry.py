@@ -91,7 +91,7 @@ class NodeExpiry:
 
     def _forget_if_reloaded(self) -> None:
         """After a load the state is a new one: drop what was recorded of the former one."""
-        reloads = self._log.status().stats.reloads
+        reloads = self._log.stats.reloads
         if reloads != self._reloads:
             self._reloads = reloads
             self._expiry.forget()

@@ -318,12 +318,12 @@ class Snapshots:
         if self._checking:
             return None
         self._checking = True
-        reloads = self._log.status().stats.reloads
+        reloads = self._log.stats.reloads
         try:
             result = await self._run_writer(self._order(check_aside=disagreement.checkpoint))
         finally:
             self._checking = False
-        if self._log.status().stats.reloads != reloads:
+        if self._log.stats.reloads != reloads:
             return None  # the state that was in question is gone
         if not result.get("ok"):
             log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))

@@ -13,6 +13,9 @@ _VERSION = 0xA0
 _UTC_TIME = 0x17  # YYMMDDHHMMSSZ
 _GENERALIZED_TIME = 0x18  # YYYYMMDDHHMMSSZ
 _BEFORE_VALIDITY = 3  # fields: serial number, signature algorithm, issuer
+# Bytes of a subject and of an OID in it. OpenSSL takes 60 KB, which each write of the client would carry.
+_MOST_OF_SUBJECT = 4 << 10
+_MOST_OF_OID = 64
 
 
 class Attribute(NamedTuple):
@@ -29,9 +32,11 @@ Name = list[list[Attribute]]
 
 
 def subject_of(certificate: bytes) -> Name:
-    """The subject of a DER certificate. Raises ValueError."""
+    """The subject of a DER certificate. Raises ValueError, also if it is too long."""
     tag, name, _ = _field(certificate, _BEFORE_VALIDITY + 1)
     _expect(tag, _SEQUENCE)
+    if len(name) > _MOST_OF_SUBJECT:
+        raise ValueError(f"its subject has {len(name)} bytes, more than {_MOST_OF_SUBJECT}")
     return [[_attribute(pair) for pair in _elements(content, _SEQUENCE)] for content in _elements(name, _SET)]
 
 
@@ -107,6 +112,8 @@ def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
 
 
 def _dotted(oid: bytes) -> str:
+    if len(oid) > _MOST_OF_OID:
+        raise ValueError(f"an OID in DER has {len(oid)} bytes, more than {_MOST_OF_OID}")
     numbers: list[int] = []
     value = 0
     for byte in oid:

@@ -43,7 +43,7 @@ def _text_of(attribute: Attribute) -> str:
     if word is None or encoding is None:
         return f"{word or attribute.oid}=#{attribute.der.hex()}"
     text = _ESCAPED.sub(r"\\\1", attribute.value.decode(encoding, "replace")).replace("\0", "\\00")
-    return f"{word}=" + _PADDING.sub(lambda found: re.sub(r"(.)", r"\\\1", found[0], flags=re.S), text)
+    return f"{word}=" + _PADDING.sub(lambda found: "".join([f"\\{blank}" for blank in found[0]]), text)
 
 
 def is_name(text: str) -> bool:

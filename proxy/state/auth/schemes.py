@@ -5,7 +5,7 @@ from typing import NamedTuple
 from proxy.state.auth.digest import DIGEST
 from proxy.state.auth.ip import IP
 from proxy.state.auth.sasl import SASL
-from proxy.state.auth.scheme import Identities, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
 from proxy.state.auth.x509 import X509
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (DIGEST, IP, SASL, X509)}
@@ -22,6 +22,17 @@ _OFFERS = {
 def offered(*, x509: bool, sasl: bool) -> frozenset[str]:
     """The schemes of a server, which may accept certificates of clients, and SASL."""
     return _OFFERS[x509, sasl]
+
+
+def user_of(identity: Identity) -> str:
+    """The user's name, without what proves it (AuthUtil.getUsers); "" for `super`, which is no scheme."""
+    scheme = SCHEMES.get(identity.scheme)
+    return "" if scheme is None else scheme.user_name(identity.id)
+
+
+def named(identity: Identity) -> str:
+    """Scheme and user, as operators see them."""
+    return f"{identity.scheme}:{user_of(identity)}"
 
 
 class AuthSchemes(NamedTuple):

@@ -48,13 +48,25 @@ READS: dict[int, ReadOperation] = {
     OpCode.CHECK_WATCHES: ReadOperation(check_watches, counted="check_watches", word="CHKW"),
     OpCode.REMOVE_WATCHES: ReadOperation(remove_watches, counted="remove_watches", word="REMW"),
     OpCode.MULTI_READ: ReadOperation(
-        multi_read, heavy=True, steps=of_parts, counted="multi_read", word="MLTR"
+        multi_read, heavy=True, steps=of_parts, has_path=False, counted="multi_read", word="MLTR"
     ),
     OpCode.SET_WATCHES: ReadOperation(
-        set_watches, heavy=True, in_pieces=True, steps=of_bytes, counted="set_watches", word="SETW"
+        set_watches,
+        heavy=True,
+        in_pieces=True,
+        steps=of_bytes,
+        has_path=False,
+        counted="set_watches",
+        word="SETW",
     ),
     OpCode.GET_EPHEMERALS: ReadOperation(
-        get_ephemerals, Cost.SEARCH, heavy=True, steps=of_owned, counted="get_ephemerals", word="GETE"
+        get_ephemerals,
+        Cost.SEARCH,
+        heavy=True,
+        steps=of_owned,
+        has_path=False,
+        counted="get_ephemerals",
+        word="GETE",
     ),
     OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(
         get_all_children_number,
@@ -65,10 +77,16 @@ READS: dict[int, ReadOperation] = {
         word="GETACN",
     ),
     OpCode.SET_WATCHES2: ReadOperation(
-        set_watches2, heavy=True, in_pieces=True, steps=of_bytes, counted="set_watches", word="STW2"
+        set_watches2,
+        heavy=True,
+        in_pieces=True,
+        steps=of_bytes,
+        has_path=False,
+        counted="set_watches",
+        word="STW2",
     ),
     OpCode.ADD_WATCH: ReadOperation(add_watch, counted="add_watch", word="ADDW"),
-    OpCode.WHO_AM_I: ReadOperation(who_am_i, counted="who_am_i", word="HOMI"),
+    OpCode.WHO_AM_I: ReadOperation(who_am_i, has_path=False, counted="who_am_i", word="HOMI"),
 }
 
 WRITES: dict[int, WriteOperation] = {
@@ -90,7 +108,13 @@ WRITES: dict[int, WriteOperation] = {
 
 _KEEPER_READS: Mapping[int, ReadOperation] = {
     OpCode.MULTI_READ: ReadOperation(
-        keeper_multi_read, Cost.SEARCH, heavy=True, steps=of_parts, counted="multi_read", word="MLTR"
+        keeper_multi_read,
+        Cost.SEARCH,
+        heavy=True,
+        steps=of_parts,
+        has_path=False,
+        counted="multi_read",
+        word="MLTR",
     ),
     KeeperOpCode.FILTERED_LIST: ReadOperation(
         filtered_list, Cost.SEARCH, heavy=True, steps=of_children(4), counted="get_children"

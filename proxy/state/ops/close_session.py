@@ -14,4 +14,4 @@ def apply(tx: Transaction, _fields: None) -> None:
     tx.close_session(tx.session())
 
 
-CLOSE_SESSION = WriteOperation(decode, apply, nothing, counted="close_session", word="CLOS")
+CLOSE_SESSION = WriteOperation(decode, apply, nothing, has_path=False, counted="close_session", word="CLOS")

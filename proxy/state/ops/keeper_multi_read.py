@@ -1,5 +1,7 @@
 """multiRead as ClickHouse Keeper answers it: more kinds of parts, which may set watches, other errors."""
 
+from collections.abc import Iterator
+
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader
@@ -16,26 +18,19 @@ from proxy.state.ops.steps import MANY
 from proxy.state.outcome import Refusal
 from proxy.state.pause import TooLong
 
-# The read of each kind of part, and how many bytes the part has after its path.
-_PARTS = {
-    int(OpCode.EXISTS): (exists, 1),
-    int(OpCode.GET_DATA): (get_data, 1),
-    int(OpCode.GET_CHILDREN): (get_children, 1),
-    int(OpCode.GET_CHILDREN2): (get_children2, 1),
-    int(KeeperOpCode.FILTERED_LIST): (filtered_list, 2),
-    int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): (list_with_stat_and_data, 4),
+#: The read of each kind of part, how many bytes the part has after its path, and, if a single one can be
+#: slow, how many children of a node are one step.
+PARTS = {
+    int(OpCode.EXISTS): (exists, 1, 0),
+    int(OpCode.GET_DATA): (get_data, 1, 0),
+    int(OpCode.GET_CHILDREN): (get_children, 1, PACKED_PER_STEP),
+    int(OpCode.GET_CHILDREN2): (get_children2, 1, PACKED_PER_STEP),
+    int(KeeperOpCode.FILTERED_LIST): (filtered_list, 2, 2),
+    int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): (list_with_stat_and_data, 4, 2),
 }
 
-# Kinds of parts of which a single one can be slow, and how many children of a node are one step.
-_PER_STEP = {
-    int(OpCode.GET_CHILDREN): PACKED_PER_STEP,
-    int(OpCode.GET_CHILDREN2): PACKED_PER_STEP,
-    int(KeeperOpCode.FILTERED_LIST): 2,
-    int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): 2,
-}
-
-# How such a part begins.
-_BEGINS = tuple(INT.pack(opcode) + b"\0" for opcode in _PER_STEP)
+# How a part begins that can be slow.
+_BEGINS = tuple(INT.pack(opcode) + b"\0" for opcode, (_, _, per_step) in PARTS.items() if per_step)
 
 
 def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -52,7 +47,7 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
     body = Body(pause)
     for opcode, start in pause.each(parts):
         try:
-            result = _PARTS[opcode][0](reading, client, frame, start)
+            result = PARTS[opcode][0](reading, client, frame, start)
         except Refusal as refusal:
             body.add(MULTI_HEADER.pack(opcode, False, refusal.code))
         else:
@@ -89,13 +84,27 @@ def expect_parts(reading: Reading, frame: bytes, position: int) -> tuple[list[tu
             return parts, steps
         if len(parts) % pause.every == pause.every - 1:
             pause()
-        if opcode not in _PARTS:
+        if opcode not in PARTS:
             raise MalformedPacket(f"operation {opcode} in a multiRead")
         parts.append((opcode, reader.position))
         path = reader.text()
-        flags = [reader.boolean() for _ in range(_PARTS[opcode][1])]
+        _, size, per_step = PARTS[opcode]
+        flags = [reader.boolean() for _ in range(size)]
         if opcode == OpCode.GET_DATA:
             steps = expect_data(reading, path, steps)
-        elif opcode in _PER_STEP:
+        elif per_step:
             with_data = opcode == KeeperOpCode.LIST_WITH_STAT_AND_DATA and flags[-1]
-            steps = expect_list(reading, path, steps, _PER_STEP[opcode], with_data=with_data)
+            steps = expect_list(reading, path, steps, per_step, with_data=with_data)
+
+
+def paths_of(frame: bytes, position: int) -> Iterator[tuple[int, str]]:
+    """Opcode and path of each part, also of ZooKeeper's form. Raises MalformedPacket."""
+    reader = Reader(frame, position)
+    while True:
+        opcode, done, _err = read_multi_header(reader)
+        if done:
+            return
+        if opcode not in PARTS:
+            raise MalformedPacket(f"operation {opcode} in a multiRead")
+        yield opcode, reader.text()
+        reader.position += PARTS[opcode][1]

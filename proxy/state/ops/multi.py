@@ -136,12 +136,17 @@ def decode(
             pause()
 
 
-def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
+def decode_part(
+    frame: bytes, position: int, opcode: int, pause: Pause = NO_PAUSE, kinds: PartKinds = KINDS
+) -> tuple[Part, int]:
     """The part after a header, and the position after it. Raises MalformedPacket as `decode` does."""
-    kind = KINDS.get(opcode)
+    kind = kinds.get(opcode)
     if kind is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
-    fields, end = kind.decode(frame, position)
+    if kind.operation.in_steps:
+        fields, end = kind.decode(frame, position, pause)
+    else:
+        fields, end = kind.decode(frame, position)
     return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
 
 
@@ -203,5 +208,12 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
 
 
 MULTI = WriteOperation(
-    decode, apply, reply, in_steps=True, effect=Effect.OF_PARTS, counted="multi", word="MULT"
+    decode,
+    apply,
+    reply,
+    in_steps=True,
+    effect=Effect.OF_PARTS,
+    has_path=False,
+    counted="multi",
+    word="MULT",
 )

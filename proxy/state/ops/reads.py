@@ -6,14 +6,14 @@ These are the hot path of reads, so they build bytes and no objects.
 from codec.constants import ErrorCode, Perms
 from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
-from proxy.state.acl import masked
+from proxy.state.acl import shown
 from proxy.state.bounded import MOST
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
 from proxy.state.ops.steps import OfEntries, of_entries
 from proxy.state.outcome import Refusal
-from proxy.state.rights import OPEN, demand, permits
+from proxy.state.rights import OPEN, demand
 from schema.paths import ROOT
 
 _LONG_ACL = 64 << 10  # bytes
@@ -88,5 +88,5 @@ def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> by
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     pause = reading.pause
     pause.expect(of_entries(rights))
-    acl = rights.acl if permits(rights, Perms.ADMIN, client.identities) else masked(rights.acl, pause)
+    acl = shown(rights, client.identities, pause)
     return pack_acls(acl, pause if rights.size < _LONG_ACL else OfEntries(pause)) + node.stat()

@@ -25,4 +25,6 @@ def apply(_tx: Transaction, _servers: tuple[str | None, ...]) -> NoReturn:
     raise Refusal(ErrorCode.RECONFIG_DISABLED)
 
 
-RECONFIG = WriteOperation(decoder(_read), apply, nothing, cost=Cost.BYTES, audited="reconfig", word="RECO")
+RECONFIG = WriteOperation(
+    decoder(_read), apply, nothing, cost=Cost.BYTES, has_path=False, audited="reconfig", word="RECO"
+)

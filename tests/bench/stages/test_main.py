@@ -43,3 +43,9 @@ def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--workloads", "get,got"])
     assert ended.value.code == 2
     assert "'got' is none of get, " in capsys.readouterr().err
+
+
+def test_watches_below_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--watches", "-1"])
+    assert "--watches" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Two checkouts compared."""
 
+from pathlib import Path
+
 import pytest
 
 from bench.stages import pairs
@@ -19,3 +21,30 @@ def test_a_checkout_is_compared_with_itself(
     small = ["--workloads", "get", "--connections", "1", "--depth", "1", "--requests", "50", "--pairs", "1"]
     assert pairs.main([str(pairs.HERE), *small, "--most", most]) == status
     assert "| get |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([str(pairs.HERE), "--workloads", "get,walk"], "'walk' is none of get, exists"),
+        ([str(pairs.HERE), "--pairs", "0"], "'0' is not a whole number"),
+        ([str(pairs.HERE / "tests")], "tests' is no checkout"),
+    ],
+)
+def test_wrong_options_say_which_and_why(
+    options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        pairs.main(options)
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_checkout_that_cannot_run_a_workload_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "bench" / "stages" / "__main__.py"
+    program.parent.mkdir(parents=True)
+    program.write_text("raise SystemExit('no such workload')\n")
+    assert pairs.main([str(tmp_path), "--workloads", "get", "--pairs", "1"]) == 1
+    assert capsys.readouterr().err == f"bench: bench.stages of {tmp_path}: no such workload\n"

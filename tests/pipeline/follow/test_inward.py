@@ -39,7 +39,7 @@ from pipeline.follow.inward import Directory, follow
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.tail import Found, Tail, Unsettled
-from pipeline.follow.target import FollowedTree, position_of, resume
+from pipeline.follow.target import TargetTree, position_of, resume
 from pipeline.table import SessionRow
 from proxy.log.load import start
 from proxy.state.machine import Machine
@@ -128,10 +128,10 @@ async def test_level_amid_writes(
     etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A log that has always grown again when one looks."""
-    append = FollowedTree.append
+    append = TargetTree.append
     zxids = itertools.count(6)
 
-    async def amid_writes(self: FollowedTree, *arguments: Any) -> None:
+    async def amid_writes(self: TargetTree, *arguments: Any) -> None:
         await append(self, *arguments)
         write_log(folder / "version-2", *creates(next(zxids), 1))
 
@@ -140,7 +140,7 @@ async def test_level_amid_writes(
 
     assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(next(zxids), 1))
-    with mock.patch.object(FollowedTree, "append", amid_writes):
+    with mock.patch.object(TargetTree, "append", amid_writes):
         assert await followed(etcd, folder, until_level=True, zxid=9, timeout=60.0) == DONE
         assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
         with (
@@ -172,10 +172,10 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
     log_timeout = 1.0  # longer than a busy machine keeps the test from its next look
     assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(6, 2))
-    append, read = FollowedTree.append, Tail.read
+    append, read = TargetTree.append, Tail.read
     looks: list[str] = []
 
-    async def slowly(tree: FollowedTree, *arguments: Any) -> None:
+    async def slowly(tree: TargetTree, *arguments: Any) -> None:
         await asyncio.sleep(2 * log_timeout)
         await append(tree, *arguments)
         looks.append("appended")
@@ -189,7 +189,7 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
             looks.append("right")
         return found
 
-    monkeypatch.setattr(FollowedTree, "append", slowly)
+    monkeypatch.setattr(TargetTree, "append", slowly)
     monkeypatch.setattr(Tail, "read", torn_once)
     following = asyncio.create_task(followed(etcd, folder, log_timeout=log_timeout))
     while "right" not in looks and not following.done():  # noqa: ASYNC110

@@ -77,6 +77,8 @@ def test_readers_see_what_is_followed_and_write_after_the_cut_over(
             Blocking(reading.port)
         writer.set("/a", b"2")
         watching.until(b"2")
+        for command in (("ls", "/"), ("sizes",), ("get", "/a")):
+            assert main([*command, *to]) == 0
         said = monitor(reading)
         assert said["zk_server_state"] == "read-only"
         wait_until(lambda: "zk_copy_lag_ms" in monitor(reading), "the lag is known", 60)

@@ -10,7 +10,7 @@ from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
 from pipeline.follow import inward, retrying
 from pipeline.follow.output import DONE, NOT_LEVEL
-from pipeline.follow.target import FollowedTree, position_of
+from pipeline.follow.target import TargetTree, position_of
 from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Failing
@@ -33,12 +33,13 @@ async def followed(folder: Path, at: int) -> Failing:
         mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
         mock.patch.object(retrying, "RETRY", 0.0),
         mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
-        mock.patch.object(FollowedTree, "snapshot_bytes", 0),
+        mock.patch.object(TargetTree, "snapshot_bytes", 0),
     ):
         assert await following(etcd, folder, until_level=True) == DONE
     return etcd
 
 
+@pytest.mark.long
 async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wherever it begins, and however long it lasts, the tree is the same afterwards."""
     most = (await followed(folder, 0)).requests

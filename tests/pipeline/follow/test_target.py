@@ -101,6 +101,7 @@ async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
     assert (there.finished, there.zxid, there.source) == (True, 1 << 32, "/data")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
@@ -139,6 +140,7 @@ def _snapshots(store: FakeEtcd) -> set[bytes]:
     return {key.removeprefix(KEYS.snapshots).partition(b"/")[0] for key in pages}
 
 
+@pytest.mark.long
 async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.etcd.requests.RETRY", 0.0)
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
@@ -218,7 +220,7 @@ async def test_changes_too_large_for_etcd_are_refused(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     limits = Limits(max_request_bytes=target._ROOM + 10)
     machine, position = await fresh(1)
-    follow = target.FollowedTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
+    follow = target.TargetTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
     changes = Changes(machine)
     for rows in creates(1, 1):
         changes.apply(rows)

@@ -3,8 +3,8 @@
 import pytest
 
 from proof.simulation.simulation import Simulation
-from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import RecordChanged
+from proxy.log.follow.seen_record import SeenRecord
 from schema.record import decode_record
 
 
@@ -23,11 +23,11 @@ def test_a_world_ends_with_a_seal_and_its_removal() -> None:
 
 
 def test_a_server_that_serves_behind_the_seal_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ignore(follow: Follow, item: RecordChanged) -> None:
+    def ignore(seen: SeenRecord, item: RecordChanged) -> None:
         assert item.value is not None
-        follow.record, follow._record_revision = decode_record(item.value), item.revision
+        seen.take(decode_record(item.value), item.revision)
 
-    monkeypatch.setattr(Follow, "_record_changed", ignore)
+    monkeypatch.setattr(SeenRecord, "changed", ignore)
     violations = _world().run().violations
     words = "behind the seal", "the log has None there", "has not ended at the seal"
     assert any(word in each for each in violations for word in words), violations

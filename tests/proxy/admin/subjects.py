@@ -13,7 +13,7 @@ from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
 from proxy.frontend.sampling import Sampling
 from proxy.log.members import Members, Peers
-from proxy.log.status import Contact, LogStatus, Stats
+from proxy.log.status import Contact, Freshness, LogStatus, Stats
 from proxy.log.upkeep.snapshots import SnapshotStats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
@@ -36,12 +36,12 @@ class LogFacts:
     outstanding: int = 0
     is_registered: bool = True
     is_full: bool = False
-    serving: bool = True
-    right: bool = True
-    following: bool = False
+    freshness: Freshness = Freshness.RECENT
+    why: str = ""
+    is_copy: bool = False
     lag: Lag | None = None
     standby_silence: float | None = None
-    alone: str = ""
+    is_alone: bool = False
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -54,7 +54,7 @@ class LogFacts:
             position=7,
             outstanding=self.outstanding,
             age=0.5,
-            following=self.following,
+            is_copy=self.is_copy,
             lag=self.lag,
             standby_silence=self.standby_silence,
         )
@@ -65,10 +65,10 @@ class LogFacts:
             100.0,
             lease=5.0,
             rank=0,
-            serving=self.serving,
-            right=self.right,
-            following=self.following,
-            alone=self.alone,
+            freshness=self.freshness,
+            why=self.why,
+            is_alone=self.is_alone,
+            is_copy=self.is_copy,
         )
 
 

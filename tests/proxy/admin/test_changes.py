@@ -17,6 +17,7 @@ from proxy.state.auth.schemes import AuthSchemes
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.paths import ROOT
 from tests.proxy.admin import subjects
+from tests.table import one_by_one
 
 _ANYBODY, _SUPER = "digest bob:secret", "digest super:secret"
 
@@ -64,6 +65,17 @@ async def test_each_needs_a_name_and_post(name: str) -> None:
     assert (await operator.ask(name, who=_ANYBODY))[0] == 403
 
 
+async def test_who_guesses_a_password_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    operator = Operator()
+    await operator.ask("log_level", who=None)
+    for _ in range(20):
+        assert (await operator.ask("log_level", {"level": "INFO"}, "digest super:guess"))[0] == 403
+    assert operator.subject.counters.auth_failed == 20
+    assert [record.getMessage() for record in caplog.records] == [
+        "the admin port refuses a command of 10.0.0.1: Not authorized: this needs the super user"
+    ]
+
+
 async def test_only_users_that_the_root_names_may_do_what_no_client_can() -> None:
     operator = Operator()
     session = {"session": "0x5"}
@@ -85,7 +97,7 @@ async def test_only_users_that_the_root_names_may_do_what_no_client_can() -> Non
     assert "secret" not in operator.killed[0][1]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("body", "error"),
     [
         (b"", "Missing required field: percentage"),

@@ -1,16 +1,21 @@
 """The admin port's connections: slow and idle ones end, and there is always a place for a request."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from unittest import mock
 
 import pytest
 from aiohttp import web
 
 from proxy.admin import connections as module
-from proxy.admin.connections import AdminConnections
+from proxy.admin.connections import AdminConnection, AdminConnections
+from proxy.admin.long_answers import LongAnswers
 from proxy.frontend.listener import bound_socket
-from proxy.support.ports import BoundedPort, Bounds
+from proxy.support.environment import HOST
+from proxy.support.ports import BoundedPort, Bounds, Place
 from tests.proxy.log.proxies import until
 
 _LARGE = 8 << 20
@@ -23,6 +28,7 @@ class Site:
         self.port = port
         self.connections = connections
         self.bounded = bounded
+        self.requests = 0
         self.opened: list[asyncio.StreamWriter] = []
 
     async def open(self, words: bytes, address: str = "127.0.0.1") -> asyncio.StreamReader:
@@ -42,6 +48,10 @@ class Site:
             return b""
 
     @property
+    def idle(self) -> int:
+        return len(list(self.connections.idle))
+
+    @property
     def taken(self) -> int:
         return self.bounded.taken.total()
 
@@ -52,7 +62,20 @@ async def site() -> AsyncIterator[Site]:
     connections = AdminConnections()
     busy = asyncio.Event()
 
+    answers = LongAnswers(HOST.clock, most=1)
+
     async def short(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def few(request: web.Request) -> web.Response:
+        made.requests += 1
+        async with answers.place(request):
+            await busy.wait()
+        return web.Response(text="ok")
+
+    async def body(request: web.Request) -> web.Response:
+        made.requests += 1
+        await request.read()
         return web.Response(text="ok")
 
     async def long(_request: web.Request) -> web.Response:
@@ -68,6 +91,7 @@ async def site() -> AsyncIterator[Site]:
 
     application = web.Application(middlewares=[connections.watched])
     application.add_routes([web.get("/", short), web.get("/long", long), web.get("/large", large)])
+    application.add_routes([web.get("/few", few), web.post("/body", body)])
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=60.0, shutdown_timeout=0.1)
     await runner.setup()
     assert runner.server is not None
@@ -109,7 +133,7 @@ async def test_a_request_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.5)
     async with site() as port:
         reader = await port.open(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
-        await until(lambda: len(port.connections.by_transport) == 1 and not port.connections.waiting)
+        await until(lambda: len(port.connections.by_transport) == 1 and not port.idle)
         idle = await port.open(b"")
         assert await idle.read() == b""
         assert not reader.at_eof()
@@ -132,7 +156,7 @@ async def test_a_client_that_reads_no_answer_is_closed(monkeypatch: pytest.Monke
 async def test_an_address_has_a_place_for_a_request_beside_idle_connections() -> None:
     async with site() as port:
         idle = [await port.open(b"") for _ in range(3)]
-        await until(lambda: len(port.connections.waiting) == 3)
+        await until(lambda: port.idle == 3)
         assert await port.ask("/") == b"HTTP/1.1 200 OK\r\n"
         await until(lambda: sum(reader.at_eof() or reader.exception() is not None for reader in idle) == 1)
 
@@ -140,10 +164,90 @@ async def test_an_address_has_a_place_for_a_request_beside_idle_connections() ->
 async def test_idle_connections_give_way_to_a_request() -> None:
     async with site() as port:
         idle = [await port.open(b"", f"127.0.0.{number}") for number in (1, 1, 2, 2)]
-        await until(lambda: len(port.connections.waiting) == 4)
+        await until(lambda: port.idle == 4)
         assert await port.ask("/", "127.0.0.3") == b"HTTP/1.1 200 OK\r\n"
         await until(lambda: sum(reader.at_eof() or reader.exception() is not None for reader in idle) == 1)
         assert idle[0].at_eof() or idle[0].exception() is not None
+
+
+async def test_requests_whose_bodies_do_not_come_give_way(caplog: pytest.LogCaptureFixture) -> None:
+    async with site() as port:
+        for number in (1, 1, 2, 2):
+            words = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+            await port.open(words, f"127.0.0.{number}")
+        await until(lambda: port.requests == 4)
+        assert await port.ask("/", "127.0.0.3") == b"HTTP/1.1 200 OK\r\n"
+        assert "closing" not in caplog.text
+
+
+class _Inner(asyncio.Protocol):
+    def __init__(self, turn: Callable[[], int]) -> None:
+        self._turn = turn
+        self.data = b""
+        self.turns = Counter[int]()
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        self.turns[self._turn()] += len(data)
+
+
+async def test_what_comes_is_parsed_a_little_in_each_turn() -> None:
+    turn = 0
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    count()
+    everything = AdminConnections()
+    inners = [_Inner(lambda: turn) for _ in range(40)]
+    connections = [AdminConnection(inner, Place(Counter(), "a"), everything) for inner in inners]
+    for connection in connections:
+        connection.connection_made(mock.Mock(asyncio.Transport))
+    sent = random.Random(1).randbytes(100_000)
+    for connection in connections[:39]:
+        connection.data_received(sent[:60_000])
+        connection.data_received(sent[60_000:])
+    connections[39].data_received(b"GET / HTTP/1.1")
+    connections[1].connection_lost(None)
+    await until(lambda: inners[38].data == sent)
+    assert all(inner.data == sent for inner in (inners[0], *inners[2:39]))
+    in_a_turn: Counter[int] = sum((inner.turns for inner in inners), Counter())
+    assert max(in_a_turn.values()) <= 32 << 10
+    assert max(inners[39].turns) < turn / 4, "a short request waits for a piece of each other one"
+    assert len(inners[1].data) < 100_000
+
+
+async def test_a_fault_of_the_parser_ends_one_connection() -> None:
+    everything = AdminConnections()
+    inner = mock.Mock(asyncio.Protocol)
+    inner.data_received.side_effect = ZeroDivisionError
+    transport = mock.Mock(asyncio.Transport)
+    connection = AdminConnection(inner, Place(Counter(), "a"), everything)
+    connection.connection_made(transport)
+    connection.data_received(b"GET / HTTP/1.1")
+    transport.abort.assert_called_once()
+
+
+async def test_more_than_can_wait_ends_the_connection() -> None:
+    everything = AdminConnections()
+    transport = mock.Mock(asyncio.Transport)
+    connection = AdminConnection(_Inner(lambda: 0), Place(Counter(), "a"), everything)
+    connection.connection_made(transport)
+    for _ in range(70):
+        connection.data_received(bytes(256 << 10))
+    transport.abort.assert_called()
+
+
+async def test_requests_that_wait_for_others_give_way(caplog: pytest.LogCaptureFixture) -> None:
+    async with site() as port:
+        for number in (1, 1, 2, 2):
+            await port.open(b"GET /few HTTP/1.1\r\nHost: a\r\n\r\n", f"127.0.0.{number}")
+        await until(lambda: port.requests == 4)
+        assert port.idle == 3
+        assert await port.ask("/", "127.0.0.3") == b"HTTP/1.1 200 OK\r\n"
+        assert "closing" not in caplog.text
 
 
 async def test_one_address_has_not_all_places_and_busy_ones_do_not_give_way(
@@ -153,12 +257,12 @@ async def test_one_address_has_not_all_places_and_busy_ones_do_not_give_way(
         asked = b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
         for _ in range(3):
             await port.open(asked)
-        await until(lambda: len(port.connections.by_transport) == 3 and not port.connections.waiting)
+        await until(lambda: len(port.connections.by_transport) == 3 and not port.idle)
         assert await port.ask("/") == b""
         assert "closing a connection of a test: there are 3 from 127.0.0.1" in caplog.text
         assert await port.ask("/", "127.0.0.2") == b"HTTP/1.1 200 OK\r\n"
         await until(lambda: port.taken == 3)
         await port.open(asked, "127.0.0.2")
-        await until(lambda: len(port.connections.by_transport) == 4 and not port.connections.waiting)
+        await until(lambda: len(port.connections.by_transport) == 4 and not port.idle)
         assert await port.ask("/", "127.0.0.3") == b""
         assert "there are 4" in caplog.text

@@ -8,11 +8,13 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.facts import OPERATIONS, Facts
 from proxy.log.members import Member, Members
+from proxy.log.status import Freshness
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.followed import Lag
 from schema.record import Home
 from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
+from tests.table import one_by_one
 
 MS = 1_000_000
 
@@ -26,7 +28,7 @@ def _facts(**values: object) -> Facts:
 def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_etcd(
     serving: bool, in_touch: bool
 ) -> None:
-    log = LogFacts(serving=in_touch)
+    log = LogFacts(freshness=Freshness.RECENT if in_touch else Freshness.OLD, why="" if in_touch else "late")
     for wished in (True, False):
         config = replace(CONFIG, read_only_mode=wished)
         facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, config=config)
@@ -39,7 +41,7 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
 @pytest.mark.parametrize("wished", [True, False])
 def test_a_tree_that_follows_another_one(wished: bool) -> None:
     """It is ready for those that it can serve, and says how late it is."""
-    log = LogFacts(following=True, is_registered=False, lag=Lag(1_000, 7))
+    log = LogFacts(is_copy=True, is_registered=False, lag=Lag(1_000, 7))
     facts = _facts(
         handshake=SimpleNamespace(is_open=wished),
         replicated=log,
@@ -51,24 +53,24 @@ def test_a_tree_that_follows_another_one(wished: bool) -> None:
     assert facts.copy() == {"copy_zxid": 0, "copy_behind": 7, "copy_lag_ms": 2500}
     log.lag = None  # the follower has said nothing yet
     assert facts.copy() == {"copy_zxid": 0}
-    log.following = False
+    log.is_copy = False
     assert facts.copy() == {}
     assert not facts.ready
 
 
 def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
     config = replace(CONFIG, read_only_mode=True)
-    facts = _facts(replicated=LogFacts(serving=False, right=False), config=config)
+    facts = _facts(replicated=LogFacts(freshness=Freshness.WRONG, why="it is wrong"), config=config)
     assert not facts.read_only
     assert not facts.takes_new_clients
-    assert "not what the log says" in facts.why_not_ready
+    assert facts.why_not_ready == "it is wrong"
 
 
 @pytest.mark.parametrize("has_served", [True, False])
 def test_a_proxy_whose_standby_is_silent_says_so_also_before_it_has_served(has_served: bool) -> None:
-    log = LogFacts(serving=False, standby_silence=20.0, alone="the standby has not been heard")
+    log = LogFacts(freshness=Freshness.OLD, why="no standby", standby_silence=20.0, is_alone=True)
     facts = _facts(handshake=SimpleNamespace(is_open=has_served), replicated=log)
-    assert facts.why_not_ready == "the standby has not been heard"
+    assert facts.why_not_ready == "no standby"
 
 
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
@@ -83,7 +85,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts(replicated=LogFacts(is_full=True)).ready
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("proxies", "state", "leads"),
     [([], "standalone", None), (["a1"], "standalone", None), (["a1", "b"], "leader", True),
      (["b", "a1"], "follower", False), (["b", "c"], "follower", False)],

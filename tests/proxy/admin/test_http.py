@@ -20,6 +20,7 @@ from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import NOT_SERVING
 from proxy.admin.http import AdminServer
+from proxy.admin.prometheus import Exposition
 from proxy.frontend.listener import bound_socket
 from proxy.options import words
 from proxy.server import Server
@@ -114,6 +115,14 @@ async def test_an_ipv4_client_at_a_port_for_both_families_has_its_ipv4_address(b
     assert "127.0.0.1" in run.call_args.args
 
 
+async def test_scrapes_that_come_together_have_one_text(browser: Browser) -> None:
+    with mock.patch.object(Exposition, "text", autospec=True, side_effect=Exposition.text) as text:
+        for _ in range(2):
+            answers = await asyncio.gather(*(browser.ask("/metrics") for _ in range(20)))
+            assert all(status == 200 and "zketcd_ready" in body for status, _, body in answers)
+    assert 2 <= text.call_count < 40
+
+
 async def test_a_browser_may_go_while_a_long_answer_is_sent(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,6 +183,7 @@ async def test_the_page_of_another_site_sends_no_commands(browser: Browser) -> N
         assert (await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site}))[0] == 200
 
 
+@pytest.mark.long
 async def test_bad_requests_harm_nobody(browser: Browser) -> None:
     for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
         answer = await browser.ask_rudely(rude)

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,8 +12,14 @@ from proxy.log.slices import SLICE
 from proxy.state.pause import Pause
 
 
+class _Request(dict[object, object]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transport: object = object()
+
+
 def _request() -> Any:
-    return cast(Any, SimpleNamespace(transport=object()))
+    return _Request()
 
 
 async def test_few_are_under_way_and_few_have_a_slice_in_one_turn() -> None:

@@ -99,5 +99,5 @@ def test_a_scrape_does_not_walk_the_tree() -> None:
 def test_a_copy_has_the_metrics_of_its_follower() -> None:
     names = {"zketcd_copy_level_timestamp_seconds", "zketcd_copy_zxid", "zketcd_copy_behind"}
     assert not names & _samples(subject_of()).keys()
-    samples = _samples(subject_of(replicated=LogFacts(following=True, lag=Lag(1_500, 7))))
+    samples = _samples(subject_of(replicated=LogFacts(is_copy=True, lag=Lag(1_500, 7))))
     assert [samples[name] for name in sorted(names)] == [[({}, 7.0)], [({}, 1.5)], [({}, 0.0)]]

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from proxy.frontend.connection import Connection
-from proxy.frontend.sessions import Session
-from proxy.log.status import Contact
+from proxy.frontend.sessions import ServedSession
+from proxy.log.status import Contact, Freshness
 
 
 class Applicant:
@@ -15,7 +15,7 @@ class Applicant:
     identity = SimpleNamespace(address="127.0.0.1")
 
     def __init__(self, *, is_keepers: bool = False) -> None:
-        self.session: Session | None = None
+        self.session: ServedSession | None = None
         self.password = b""
         self.limit = 0.0  # seconds that it waits for its session
         self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
@@ -33,7 +33,7 @@ class Applicant:
     def silence(self) -> float:
         return math.inf
 
-    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+    def established(self, session: ServedSession, password: bytes, *, read_only: bool = False) -> None:
         assert self.wants_session
         self.session = session
         self.password = password
@@ -71,8 +71,8 @@ class Link:
     """A log."""
 
     def __init__(self) -> None:
-        self.in_touch = self.right = True
-        self.following = False
+        self.freshness = Freshness.RECENT
+        self.is_copy = False
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
@@ -81,7 +81,7 @@ class Link:
             self.keep_alive_sent,
             5.0,
             0,
-            serving=self.in_touch,
-            right=self.right,
-            following=self.following,
+            freshness=self.freshness,
+            why="" if self.freshness is Freshness.RECENT else f"it is {self.freshness.name}",
+            is_copy=self.is_copy,
         )

@@ -3,8 +3,6 @@
 import re
 import struct
 
-import pytest
-
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, Acl, pack_string
@@ -15,6 +13,7 @@ from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED_PARTS
 from proxy.state.ops.multi import KINDS
+from tests.table import one_by_one
 
 _HEAD = "session=0x1\tuser=joe,10.0.0.1\tip=10.0.0.1\t"
 _USERS = (Identity("digest", "joe:hash="), Identity("super", ""), Identity("ip", "10.0.0.1"))
@@ -26,7 +25,7 @@ def lines(opcode: int, fields: object, err: int = 0, body: bytes = b"") -> list[
     return [line.removeprefix(_HEAD) for line in found]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("opcode", "fields", "err", "line"),
     [
         # ZooKeeper fails to write these two.
@@ -45,15 +44,28 @@ def lines(opcode: int, fields: object, err: int = 0, body: bytes = b"") -> list[
         # A path must not look like another field or another line.
         (
             OpCode.DELETE,
-            ("/x\ty\n\u2028", -1),
+            ("/x\ty\n\u2028\x9b\u202e", -1),
             1,
-            "operation=delete znode=/x\\u0009y\\u000a\\u2028 result=failure",
+            "operation=delete znode=/x\\u0009y\\u000a\\u2028\\u009b\\u202e result=failure",
         ),
         (
             OpCode.SET_ACL,
             ("/x", [Acl(31, "world", "anyone"), Acl(-1, "ip", "1.2.3.4"), Acl(32 + 4, "", "")], -1),
             1,
             "operation=setAcl znode=/x acl=world:anyone:cdrwaip:1.2.3.4:cdrwa::c result=failure",
+        ),
+        # Nor fill the disk: what is long is cut.
+        (
+            OpCode.DELETE,
+            ("/" + "\n" * 9999, -1),
+            1,
+            "operation=delete znode=/" + "\\u000a" * 4095 + "... result=failure",
+        ),
+        (
+            OpCode.SET_ACL,
+            ("/x", [Acl(1, "ip", "1.2.3.4")] * 9999, -1),
+            1,
+            "operation=setAcl znode=/x acl=" + "ip:1.2.3.4:r" * 341 + "ip:1... result=failure",
         ),
         # What changes nothing or cannot be read has no line.
         (OpCode.SYNC, "/x", 1, ""),
@@ -90,7 +102,7 @@ def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
 # What each part's body is, and its line if it has one, where the node /there exists. A new part needs both.
 _MADE = "operation=create znode=/new znode_type={} result=success"
 _DELETED = "operation={} znode=/there result=success"
-_PARTS: dict[int, tuple[bytes, str]] = {
+PARTS: dict[int, tuple[bytes, str]] = {
     OpCode.CREATE: (zk.create("/new").body, _MADE.format("persistent")),
     OpCode.CREATE2: (zk.create("/new").body, "operation=create znode=/new result=success"),
     OpCode.CREATE_CONTAINER: (zk.create_container("/new").body, _MADE.format("container")),
@@ -107,10 +119,10 @@ _PARTS: dict[int, tuple[bytes, str]] = {
 
 
 def test_each_part_that_a_multi_may_have_is_known_here() -> None:
-    assert set(_PARTS) == set(EXTENDED_PARTS)
+    assert set(PARTS) == set(EXTENDED_PARTS)
 
 
-@pytest.mark.parametrize("opcode", EXTENDED_PARTS)
+@one_by_one("opcode", EXTENDED_PARTS)
 def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | KeeperOpCode) -> None:
     """The name of the sequential node is in the reply alone, behind the result of the part before it."""
     host = FakeHost(FakeLoop())
@@ -121,13 +133,14 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
     client = connected(host)
     client.send(zk.packet(1, zk.create("/there")))
     client.commit()
-    body, line = _PARTS[opcode]
+    body, line = PARTS[opcode]
     part = zk.Request(opcode, body, zk.nothing)
     after = zk.create("/after-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
     client.send(zk.packet(2, zk.multi([part, after])))
     client.commit()
     assert client.outcomes() == [(1, 0), (2, 0)]
-    *lines, last = [each.partition("\tip=10.0.0.7\t")[2].replace("\t", " ") for each in found[1:]]
+    each_line = "\n".join(found).split("\n")
+    *lines, last = [each.partition("\tip=10.0.0.7\t")[2].replace("\t", " ") for each in each_line[1:]]
     assert lines == [*filter(None, [line])]
     assert re.fullmatch(
         "operation=create znode=/after-[0-9]{10} znode_type=ephemeral_sequential result=success", last

@@ -13,8 +13,9 @@ from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
 from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
+from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Header, Outbox
+from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
@@ -86,7 +87,7 @@ class Proxy:
         opened = self.sessions.open(session_id, 4000, password, lambda *_: None)
         self.apply(Request(Kind.OPEN, session_id, 0, (), opened.body))
 
-    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, Session, ConnectRequest]:
+    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, ServedSession, ConnectRequest]:
         """A client, its session, and its request to continue it."""
         applicant = self.attach(request)
         self.commit()
@@ -316,12 +317,12 @@ def test_a_client_waits_at_most_for_its_timeout(proxy: Proxy, wanted: int, secon
 
 def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
     *_, again = proxy.established()
-    proxy.link.in_touch = False
+    proxy.link.freshness = Freshness.OLD
     patient, gone = proxy.attach(again), proxy.attach(again)
     gone.gone = True
     proxy.handshake.check()
     assert not proxy.pending  # else it might take the session from where the client is by then
-    proxy.link.in_touch = True
+    proxy.link.freshness = Freshness.RECENT
     proxy.handshake.check()
     proxy.handshake.check()
     assert len(proxy.pending) == 1
@@ -355,7 +356,7 @@ def test_a_client_is_not_let_in_before_a_keep_alive_that_lets_it_stay(proxy: Pro
 @pytest.mark.parametrize("allowed", [True, False])
 def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_does(allowed: bool) -> None:
     proxy = Proxy(read_only=allowed)
-    proxy.link.in_touch = False
+    proxy.link.freshness = Freshness.OLD
     assert proxy.attach(WISH).outcome == ("read-only" if allowed else "turned away")
     assert proxy.attach().outcome == "turned away"
     assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
@@ -365,16 +366,16 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
 
 def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
     proxy = Proxy(read_only=True)
-    proxy.link.in_touch = proxy.link.right = False
+    proxy.link.freshness = Freshness.WRONG
     assert proxy.attach(WISH).outcome == "turned away"
     assert proxy.attach(WISH._replace(session_id=99)).outcome == "waits"  # for the right state
     assert not proxy.pending
 
 
-@pytest.mark.parametrize("in_touch", [True, False])
-def test_a_tree_that_follows_another_one_is_only_read(in_touch: bool) -> None:
+@pytest.mark.parametrize("freshness", [Freshness.RECENT, Freshness.OLD])
+def test_a_tree_that_follows_another_one_is_only_read(freshness: Freshness) -> None:
     proxy = Proxy(read_only=True)
-    proxy.link.in_touch, proxy.link.following = in_touch, True
+    proxy.link.freshness, proxy.link.is_copy = freshness, True
     served = proxy.attach(WISH)
     assert served.outcome == "read-only"
     assert proxy.attach().outcome == "turned away"
@@ -383,11 +384,11 @@ def test_a_tree_that_follows_another_one_is_only_read(in_touch: bool) -> None:
     assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
     proxy.timer.check()
     assert not served.is_closed()
-    proxy.link.right = False
+    proxy.link.freshness = Freshness.WRONG
     for request in (NEW, WISH, WISH._replace(session_id=99)):
         assert proxy.attach(request).outcome == "turned away"
-    proxy.link.in_touch = proxy.link.right = True
-    proxy.link.following = False
+    proxy.link.freshness = Freshness.RECENT
+    proxy.link.is_copy = False
     proxy.timer.check()
     assert served.is_closed()
     assert not proxy.pending
@@ -399,20 +400,20 @@ def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) ->
     proxy = Proxy(read_only=True, past=past)
     proxy.handshake.is_open = False
     for request in (NEW, WISH, NEW._replace(session_id=99)):
-        for in_touch in (True, False):
-            proxy.link.in_touch = in_touch
+        for freshness in Freshness:
+            proxy.link.freshness = freshness
             assert proxy.attach(request).outcome == "turned away"
     assert not proxy.pending
 
 
-@pytest.mark.parametrize(("past", "why"), [("", "out of touch with etcd"), ("allowed", "does not allow")])
+@pytest.mark.parametrize(("past", "why"), [("", "it is OLD"), ("allowed", "does not allow")])
 def test_clients_that_are_rejected_do_not_fill_the_log(
     past: Past, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In an outage all clients come again and again."""
     caplog.set_level(logging.INFO)
     proxy = Proxy(read_only=True, past=past)
-    proxy.link.in_touch = bool(past)
+    proxy.link.freshness = Freshness.OLD
     for _ in range(9):
         assert proxy.attach().outcome == "turned away"
     (record,) = caplog.records
@@ -425,7 +426,7 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     applicant, other = proxy.attach(WISH), proxy.attach()
     proxy.read_only.check()
     assert applicant.outcome == "waits"
-    proxy.link.in_touch = False
+    proxy.link.freshness = Freshness.OLD
     proxy.read_only.check()
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out
@@ -442,10 +443,10 @@ def test_the_timer_checks_sessions_and_clients_that_wait() -> None:
         proxy.link.keep_alive_sent -= passed
         proxy.timer.check()
         assert applicant.closed is is_closed
-    proxy.link.in_touch = False
+    proxy.link.freshness = Freshness.OLD
     waiting, reader = proxy.attach(again), proxy.attach(WISH)
     assert (waiting.outcome, reader.outcome) == ("waits", "read-only")
-    proxy.link.in_touch = True
+    proxy.link.freshness = Freshness.RECENT
     proxy.link.keep_alive_sent = proxy.loop.now
     proxy.timer.check()
     assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]

@@ -1,15 +1,20 @@
 """A step of SASL that takes its time in a thread; tests/compat/test_sasl.py has the answers to clients."""
 
 import asyncio
+import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from cryptography.x509 import Name, NameAttribute
+from cryptography.x509.oid import NameOID
 
 from codec.constants import ErrorCode
 from codec.jute import INT, pack_string
+from lab.servers.tls import Authority
 from proxy.frontend.identity import ClientIdentity, Negotiation
 from proxy.frontend.requests import SaslAnswer
 from proxy.sasl.exchange import Failed, Step
@@ -90,3 +95,24 @@ async def test_the_logs_have_the_beginning_of_a_long_scheme(caplog: pytest.LogCa
     assert identity.prove(packet, 0) is False
     assert schemes == ["\1" * 100]
     assert len(caplog.text) < 2000
+
+
+async def test_a_certificate_with_a_long_name_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OpenSSL takes 60 KB of it, which each write of the client would carry to etcd."""
+    authority = Authority(tmp_path)
+    loop = asyncio.get_running_loop()
+
+    def is_usable(units: int) -> bool:
+        unit = NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "u" * 64)
+        pem = authority.issue_for("client", Name([unit] * units)).cert.read_text()
+        tls = SimpleNamespace(getpeercert=lambda binary_form: ssl.PEM_cert_to_DER_cert(pem))
+        known = {"peername": ("10.0.0.1", 1234), "ssl_object": tls}
+        identity = ClientIdentity(AuthSchemes(), None, Counters(), None, loop, Claimant().negotiated)
+        return identity.connected(cast(Any, SimpleNamespace(get_extra_info=known.get)))
+
+    assert is_usable(50)
+    assert not caplog.text
+    assert not is_usable(60)
+    assert "closing 10.0.0.1: its certificate: its subject has 4" in caplog.text

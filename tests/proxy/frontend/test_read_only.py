@@ -4,7 +4,8 @@ import pytest
 
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
+from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
@@ -14,10 +15,10 @@ WISH = ConnectRequest(0, 0, 5000, 0, bytes(16), True)
 
 
 class Server:
-    def __init__(self, *, in_touch: bool = False) -> None:
+    def __init__(self, freshness: Freshness = Freshness.OLD) -> None:
         self.now = 100.0
         self.link = Link()
-        self.link.in_touch = in_touch
+        self.link.freshness = freshness
         machine = new_machine(1)
         machine.zxid = 50
         sessions = Sessions(machine, Timeouts(1000, 10000), 0.5, Counters(), lambda: self.now)
@@ -72,6 +73,15 @@ def test_a_client_may_come_back_to_its_session(server: Server) -> None:
     assert server.serve(known).session is first.session
 
 
+def test_a_session_that_its_client_has_closed_is_gone(server: Server) -> None:
+    first = server.serve()
+    assert first.session is not None
+    first.session.ending = True  # Connection.local_session_closed
+    known = WISH._replace(session_id=first.session.id, password=first.password)
+    assert server.serve(known).is_closed()
+    assert server.check() == 0
+
+
 def test_a_silent_client_loses_its_session(server: Server) -> None:
     applicant = server.serve()
     assert server.check(later=4.9) == 1
@@ -85,17 +95,17 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     gone.close()
     server.check()
     assert not applicant.is_closed()
-    server.link.in_touch = True
+    server.link.freshness = Freshness.RECENT
     assert server.check() == 0
     assert applicant.is_closed()
 
 
 def test_all_end_when_the_tree_follows_no_other_one_any_more(server: Server) -> None:
-    server.link.in_touch = server.link.following = True
+    server.link.freshness, server.link.is_copy = Freshness.RECENT, True
     applicant = server.serve()
     server.check()
     assert not applicant.is_closed()
-    server.link.following = False
+    server.link.is_copy = False
     assert server.check() == 0
     assert applicant.is_closed()
 
@@ -103,21 +113,21 @@ def test_all_end_when_the_tree_follows_no_other_one_any_more(server: Server) -> 
 def test_all_end_when_the_state_is_wrong(server: Server) -> None:
     applicant, waiting = server.serve(), Applicant()
     server.sessions.stand_by(waiting.connection, WISH)
-    server.link.right = False
+    server.link.freshness = Freshness.WRONG
     assert server.check() == 0
     assert applicant.is_closed()
     assert waiting.session is None
 
 
 def test_clients_that_wait_are_served_once_etcd_falls_silent() -> None:
-    server = Server(in_touch=True)
+    server = Server(Freshness.RECENT)
     waiting, served, left = Applicant(), Applicant(), Applicant()
     for applicant in (waiting, served, left):
         server.sessions.stand_by(applicant.connection, WISH)
     server.check()
     left.close()
-    served.established(Session(1, 4000, 100.0), b"", read_only=True)
+    served.established(ServedSession(1, 4000, 100.0), b"", read_only=True)
     server.sessions.stand_by(served.connection, WISH)
-    server.link.in_touch = False
+    server.link.freshness = Freshness.OLD
     assert (server.check(), server.check()) == (1, 1)
     assert waiting.session is not None

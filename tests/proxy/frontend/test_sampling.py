@@ -6,11 +6,18 @@ from collections.abc import Sequence
 import pytest
 
 from codec import client as zk
-from codec.constants import OpCode, Xid
+from codec.constants import KeeperOpCode, OpCode, Xid
+from codec.jute import pack_string
+from codec.operation_names import operation_name
+from codec.packets import MULTI_HEADER
 from proxy.frontend.replies import NARROW
 from proxy.frontend.requests import Author
 from proxy.frontend.sampling import NEVER, Sampling
 from proxy.options.top import TopOptions
+from proxy.state.ops import EXTENDED_PARTS
+from proxy.state.ops.keeper_multi_read import PARTS as READ_PARTS
+from proxy.state.ops.multi import END_OF_PARTS
+from tests.proxy.frontend.test_audit import PARTS
 
 
 def _sampling(sample: int = 1, depth: int = 2) -> Sampling:
@@ -61,6 +68,42 @@ def test_a_multi_counts_once_for_each_of_its_prefixes() -> None:
     assert sorted(path for path, _ in sampling.paths()) == ["/a/b", "/c"]
     assert sorted(each[:2] for each in sampling.operations()) == [("create", "/a/b"), ("delete", "/c")]
     assert {rates for _, rates in sampling.paths()} == {sampling.total()}
+
+
+@pytest.mark.parametrize("opcode", EXTENDED_PARTS)
+def test_every_part_that_a_multi_may_have_is_counted(opcode: OpCode | KeeperOpCode) -> None:
+    sampling = _sampling()
+    body, _ = PARTS[opcode]
+    _seen(sampling, _frames(zk.multi([zk.check("/a"), zk.Request(opcode, body, zk.nothing)])))
+    path = body[4 : 4 + int.from_bytes(body[:4])].decode()
+    assert {each[:2] for each in sampling.operations()} == {("check", "/a"), (operation_name(opcode), path)}
+
+
+# What the body of each has behind the path.
+_READS = {
+    OpCode.EXISTS: b"\0",
+    OpCode.GET_DATA: b"\0",
+    OpCode.GET_CHILDREN: b"\0",
+    OpCode.GET_CHILDREN2: b"\0",
+    KeeperOpCode.FILTERED_LIST: b"\0\0",
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: b"\0\0\0\0",
+}
+
+
+def test_each_part_of_a_multi_read_is_known_here() -> None:
+    assert set(_READS) == set(READ_PARTS)
+
+
+def test_every_part_that_a_multi_read_may_have_is_counted() -> None:
+    sampling = _sampling()
+    parts = [
+        MULTI_HEADER.pack(opcode, False, -1) + pack_string(f"/{opcode}") + rest
+        for opcode, rest in _READS.items()
+    ]
+    _seen(sampling, [zk.framed(1, OpCode.MULTI_READ)[4:] + b"".join(parts) + END_OF_PARTS])
+    assert {each[:2] for each in sampling.operations()} == {
+        (operation_name(opcode), f"/{opcode}") for opcode in _READS
+    }
 
 
 def test_what_cannot_be_decoded_and_what_is_no_request_does_no_harm() -> None:

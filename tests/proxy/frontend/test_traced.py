@@ -4,15 +4,16 @@ import struct
 
 import pytest
 
-from codec.client import PING, connect, create, framed, get, packet
-from codec.constants import ErrorCode, OpCode
+from codec.client import PING, auth, connect, create, framed, get, packet, sasl
+from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
+from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.request_logs import Stages
+from proxy.frontend.requests import SaslAnswer
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
-from proxy.support.environment import HOST
 from proxy.traces.span import Decision, Span, Tracer
 
 
@@ -36,7 +37,7 @@ def _host(each: int = 1) -> tuple[FakeHost, FakeTracer]:
     tracer = FakeTracer(each)
     host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, HOST.clock.perf_counter_ns)
+    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, host.clock.perf_counter_ns)
     return host, tracer
 
 
@@ -114,6 +115,37 @@ def test_a_long_read_has_one_span_and_none_if_its_client_goes(is_lost: bool) -> 
         client.lose()
     client.loop.run()
     assert [span.name for span in tracer.spans] == ["GET_CHILDREN"][is_lost:]
+
+
+@pytest.mark.parametrize(
+    ("request_", "err"),
+    [
+        (packet(Xid.AUTH, auth("digest", b"user:word")), ErrorCode.OK),
+        (packet(Xid.AUTH, auth("none", b"")), ErrorCode.AUTH_FAILED),
+        (framed(Xid.AUTH, OpCode.AUTH), ErrorCode.AUTH_FAILED),  # cut: no answer, and the connection ends
+        (packet(1, sasl(None)), ErrorCode.AUTH_FAILED),
+        (packet(1, sasl(b"")), ErrorCode.OK),
+        (framed(1, 12345), ErrorCode.UNIMPLEMENTED),
+    ],
+)
+def test_the_span_of_what_concerns_the_connection_has_its_error(request_: bytes, err: ErrorCode) -> None:
+    client, tracer = _traced()
+    client.send(request_)
+    client.loop.run()
+    (span,) = tracer.spans
+    assert span.attributes.get("error.type") == (err.name if err else None)
+
+
+def test_a_token_that_a_thread_answers_has_a_span_when_it_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ClientIdentity, "negotiate", lambda _self, _token: None)
+    client, tracer = _traced()
+    client.send(packet(1, sasl(b"")))
+    assert tracer.spans == []
+    client.connection.negotiated(SaslAnswer(ErrorCode.AUTH_FAILED, None))
+    (span,) = tracer.spans
+    assert span.attributes["error.type"] == "AUTH_FAILED"
 
 
 def test_only_what_the_tracer_wants_has_a_span() -> None:

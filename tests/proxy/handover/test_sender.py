@@ -38,11 +38,13 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     with pytest.raises(HandoverError, match="has ended"):
         await sender.run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
     server.log.take_back.assert_awaited_once_with("new", server.log.contact())
+    server.sessions.forget_successor.assert_called_once_with()
     _, carried = server.sessions.expect_successor.call_args.args
     carried()
     server.log.applier.worker.hold.assert_not_called()
 
 
+@pytest.mark.long
 async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the_attempt() -> None:
     """Else it binds the ports, and ends since they are taken, if this process takes a moment to drain."""
     ours, theirs = socket.socketpair()

@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from codec import client as zk
 from codec.constants import ErrorCode
+from codec.jute import Acl
+from proxy.log.append import outbox
 from proxy.log.append.outbox import Header, Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.state.capture import new_machine
@@ -96,10 +99,13 @@ class Proxy:
         ]
         self.machine.apply("own", 1, Entry(5000, 0, 0, 0, entry))
 
-    def submit(self, path: str, *, decoded: bool = True, kind: int = Kind.CLIENT) -> None:
+    def submit(self, path: str, *, kind: int = Kind.CLIENT) -> None:
         request = zk.set_data(path, b"")
-        fields = (path, b"", -1) if decoded else None
-        self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
+        self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, (path, b"", -1)))
+
+    def submit_long(self, request: zk.Request[Any]) -> None:
+        """A request that is not decoded."""
+        self.outbox.submit(Pending(Kind.CLIENT, 1, request.opcode, (), request.body))
 
     def sends(self, clock: int = 5000) -> int:
         """How many requests the next entry has; 0 for no entry."""
@@ -117,9 +123,30 @@ def test_what_a_spent_budget_would_refuse_is_not_appended() -> None:
     proxy.submit("/x")
     assert proxy.sends(5001) == 1, "by then there is a part of a write"
     proxy.submit("/y")
-    proxy.submit("/x", decoded=False)
     proxy.submit("/x", kind=Kind.NODE_DUE)
-    assert proxy.sends() == 3, "the log decides"
+    assert proxy.sends() == 2, "the log decides"
+
+
+def test_what_is_too_long_to_be_decoded_at_once_is_refused_by_its_first_parts() -> None:
+    proxy = Proxy()
+    large = [zk.check("/x"), zk.set_data("/x", bytes(100_000))]
+    proxy.submit_long(zk.multi(large))
+    proxy.submit_long(zk.create("/x/y", b"", acl=[Acl(31, "ip", "10.0.0.1")] * 1000))
+    assert proxy.sends() == 0
+    assert [error for _, error in proxy.outbox.take_refused()] == [_THROTTLED] * 2
+    assert proxy.reported == ["/x"] * 2
+    proxy.submit_long(zk.multi([zk.check("/x"), zk.set_data("/y", bytes(100_000))]))
+    proxy.submit_long(zk.set_data("/x", b"")._replace(body=b"cut"))
+    assert proxy.sends() == 2, "the log decides"
+    proxy.submit_long(zk.multi(large))
+    assert proxy.sends(5001) == 1, "by then there is a part of a write"
+
+
+def test_nothing_is_decoded_while_no_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Proxy()
+    monkeypatch.setattr(outbox, "beginning", None)
+    proxy.submit_long(zk.multi([zk.set_data("/x", b"")]))
+    assert proxy.sends(5001) == 1
 
 
 def test_a_refusal_comes_after_what_the_session_has_sent_before() -> None:

@@ -1,6 +1,7 @@
 """Proxies that append together: each request takes effect once, whatever becomes of the combiner."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,15 +12,19 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
+from proxy.log.combine import client as line_end
 from proxy.log.combine import server
+from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer, append_all
-from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, encode_entry
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, decode_entry, encode_entry
 from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
 from proxy.log.members import Member
 from proxy.log.status import Combined
 from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
+from schema.compression import seal
+from schema.entry import FORMAT, EntryWriter, Kind, encode_void
 from schema.keys import Keyspace
 from schema.record import PeerPort
 from tests.proxy.log.proxies import Proxy, World, answered, until
@@ -87,7 +92,9 @@ async def _all_answered(cluster: World) -> None:
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    """Here proxies append together unless a test says so: trials would come at any time."""
+    monkeypatch.setattr(Choice, "applied", lambda *_: False)
     world = Cluster()
     yield world
     for proxy in world.proxies:
@@ -200,6 +207,72 @@ async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster
         assert begun(second, 2, MOST_BYTES + 1) == (1, 1, 1)
         second.log.combining.start("next", 1)
         assert begun(second, 1) == (1, 1, 1), "the combiner knows the last incarnation"
+
+
+def _choose(proxies: list[Proxy], *, together: bool, usually: bool) -> None:
+    """The combiner, the first of them, chooses a way when it next applies something."""
+    choice = proxies[0].log.combining.server.choice
+
+    def chosen(*_: object) -> bool:
+        is_new = choice.together is not together
+        choice.together, choice.usually_together = together, usually
+        return is_new
+
+    choice.applied = chosen  # type: ignore[assignment]
+
+
+async def test_the_combiner_chooses_for_all(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    proxies = await cluster.three()
+    counts = []
+    for turn, (together, usually) in enumerate([(False, True), (True, True), (False, False), (True, True)]):
+        _choose(proxies, together=together, usually=usually)
+        proxies[0].create(1, f"/y{turn}")
+        await _all_answered(cluster)
+        lines = [proxy.log.combining.client.line for proxy in proxies[1:]]
+        await until(lambda: {line and line.way for line in lines} == {Way(together, usually)})  # noqa: B023
+        counts.append([proxy.log.stats.offered_entries for proxy in proxies])
+        _together(cluster, turn)
+        await _all_answered(cluster)
+        chosen = Combined(proxies[0].log.incarnation) if usually else Combined(why="that is quicker now")
+        assert {proxy.log.status().combined for proxy in proxies} == {chosen}
+    counts.append([proxy.log.stats.offered_entries for proxy in proxies])
+    grown = [sum(after) - sum(before) for before, after in itertools.pairwise(counts)]
+    assert grown == [0, 2, 0, 2]
+    assert (
+        caplog.text.count("appended by each of them now") == caplog.text.count("appended together now") == 1
+    )
+    await cluster.check()
+
+
+async def test_a_proxy_that_comes_is_told_the_way(cluster: Cluster) -> None:
+    proxies = await cluster.three()
+    _choose(proxies, together=False, usually=False)
+    proxies[0].create(1, "/y")
+    await _all_answered(cluster)
+    late = await cluster.proxy()
+    await until(lambda: late.log.status().combined == Combined(why="that is quicker now"))
+    assert not late.log.combining.client.offer(1, b"", mock.Mock())
+
+
+async def test_a_proxy_of_an_older_release_is_appended_for_whatever_is_chosen(cluster: Cluster) -> None:
+    """It takes a way for the refusal of an entry that it has not sent."""
+    proxies = await cluster.three()
+    old = proxies[1]
+    line = old.log.combining.client.line
+    assert line is not None
+    _choose(proxies, together=False, usually=False)
+    with mock.patch.object(line_end, "decode_told", lambda body: decode_entry(body)[0]):
+        proxies[0].create(1, "/y")
+        await _all_answered(cluster)
+        await until(lambda: not proxies[0].log.combining.server.choice.together)
+        for turn in range(3):
+            _together(cluster, turn)
+            await _all_answered(cluster)
+    assert old.log.combining.client.line is line
+    assert (line.way, line.vain, old.log.stats.offers_refused) == (Way(), 0, 0)
+    assert old.log.stats.offered_entries >= 3
+    await cluster.check()
 
 
 async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
@@ -429,11 +502,8 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     await writer.wait_closed()
 
 
-async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    """400,000 empty entries held the combiner for seconds."""
-    first, second, _ = await cluster.three()
+async def _entered(first: Proxy, second: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Ends]:
+    """A connection to the first, the combiner, that says it is the second."""
     hello = second.log.combining.client.hello
     assert hello is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
@@ -441,12 +511,71 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
     writer.write(ends.greeting())
     ends.open(await reader.readexactly(len(ends.greeting())))
     writer.write(ends.seal(hello.encode()))
-    writer.write(b"".join(ends.seal(encode_entry(number, b"")) for number in range(1000, 2000)))
+    return reader, writer, ends
+
+
+async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """400,000 empty entries held the combiner for seconds."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    writer.write(b"".join(ends.seal(encode_entry(number, encode_void(0))) for number in range(1000, 2000)))
     with suppress(ConnectionResetError):
         await reader.read()
     writer.close()
     assert "64 entries wait, more than a proxy sends" in caplog.text
-    assert not first.log.combining.server.combiner.waiting_of(hello.incarnation)
+    assert not first.log.combining.server.combiner.waiting_of(second.log.incarnation)
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (b"junk", "entry 99: a value of 4 bytes is cut short"),
+        (b"junk, and more of it", "entry 99: an entry has format 0x6a"),
+        (b"E" + encode_void(0)[1:-1], "entry 99: an entry of 49 bytes is damaged"),
+        (b"".join((encode_void(0)[:10], b"\xff", encode_void(0)[11:])), "entry 99: an entry of 50 bytes is"),
+        (seal(FORMAT, b"no entry"), "entry 99: an entry's body of 8 bytes is cut short"),
+    ],
+)
+async def test_what_is_no_entry_is_not_appended(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, value: bytes, line: str
+) -> None:
+    """No proxy serves a tree whose log has a value that is no entry."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    with mock.patch.object(Combiner, "add") as add:
+        writer.write(ends.seal(encode_entry(99, value)))
+        await reader.read()
+    writer.close()
+    assert not add.called
+    assert line in caplog.text
+
+
+def _entry(kind: Kind, body: bytes = b"") -> bytes:
+    writer = EntryWriter()
+    writer.add(Kind.CLIENT, 1, 1, (), b"")
+    writer.add(kind, 1, 1, (), body)
+    return writer.finish(0, 0, 0, 0)
+
+
+async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Cluster) -> None:
+    """A level that no proxy knows, or a forgotten incarnation, would end all of them."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    kinds = (Kind.LEVEL, Kind.FORGET, Kind.EPOCH, Kind.FOLLOWED, Kind.BUDGET)
+    values = [*map(_entry, kinds), _entry(Kind.CLIENT, bytes(2 << 20))]
+    assert max(map(len, values)) < MOST_BYTES
+    with mock.patch.object(Combiner, "add") as add:
+        writer.writelines(ends.seal(encode_entry(number, value)) for number, value in enumerate(values, 50))
+        writer.write(ends.seal(encode_entry(90, _entry(Kind.OPEN))))
+        refused: list[bytes] = []
+        while len(refused) < 1 + len(values):
+            refused += ends.open(await reader.read(1000))
+        await until(lambda: add.called)
+    writer.close()
+    assert refused == [b"", *[encode_entry(number, b"") for number in range(50, 50 + len(values))]]
+    assert [call.args[0].number for call in add.call_args_list] == [90]
 
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:

@@ -14,8 +14,10 @@ from proxy.log.combine.messages import (
     BadMessage,
     Ends,
     Hello,
+    Way,
     decode_entry,
     decode_hello,
+    decode_told,
     encode_entry,
 )
 from schema.keys import LAST_NUMBER
@@ -76,6 +78,7 @@ def test_releases_understand_each_other() -> None:
     assert (
         one.seal(Hello(5, "a").encode()).hex() == "00000009565d95ffd3d5d1c281157478d2bcf94d000000000000000561"
     )
+    assert Way(together=False).encode().hex() == "002386f26fc0ffff0001"
     assert two.seal(encode_entry(7, b"")).hex() == "000000083eca1c6f5861892a29b1c41508a639810000000000000007"
 
 
@@ -97,6 +100,13 @@ def test_bodies_come_back(revision: int, name: str, number: int, value: bytes) -
     assert decode_entry(encode_entry(number, value)) == (number, value)
 
 
+@given(st.builds(Way, st.booleans(), st.booleans()))
+def test_a_way_comes_back_and_is_to_older_releases_a_number_that_they_do_not_use(way: Way) -> None:
+    assert decode_told(way.encode()) == way
+    assert decode_entry(way.encode())[0] == LAST_NUMBER
+    assert decode_told(encode_entry(LAST_NUMBER - 1, b"")) == LAST_NUMBER - 1
+
+
 @pytest.mark.parametrize("number", [0, LAST_NUMBER + 1, (1 << 64) - 1])
 def test_a_number_that_no_key_has_is_refused(number: int) -> None:
     """A key with more digits would be none of the schema's, and proxies would not start."""
@@ -107,6 +117,6 @@ def test_a_number_that_no_key_has_is_refused(number: int) -> None:
 @given(st.binary(max_size=20))
 @example(b"12345678\xff")
 def test_bodies_of_any_bytes_are_read_or_refused(body: bytes) -> None:
-    for decode in (decode_hello, decode_entry):
+    for decode in (decode_hello, decode_entry, decode_told):
         with contextlib.suppress(BadMessage):
             decode(body)

@@ -213,7 +213,8 @@ async def test_an_idle_proxy_is_not_behind(proxy: Proxy) -> None:
     """Snapshots of a tree in which nothing happens, far beyond the revision of the last event."""
     tree = proxy.tree
     await tree.snapshot("b")
-    await until(lambda: proxy.follow.record is not None and proxy.follow.record.current is not None)
+    seen = proxy.follow.record
+    await until(lambda: seen.value is not None and seen.value.current is not None)
     proxy.client.disconnect()
     for _ in range(2):
         record = await tree.record()
@@ -282,9 +283,11 @@ async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile
 
 
 async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once_more(proxy: Proxy) -> None:
+    """The first one that was loaded is not shown."""
     load_once = proxy.load_anew
 
     async def load_twice(*, is_wrong: bool) -> Loaded:
+        assert not proxy.follow.staleness.right
         loaded = await load_once()
         if proxy.loads == 2:
             proxy.follow.distrust()

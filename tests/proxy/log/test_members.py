@@ -1,7 +1,7 @@
 """The living proxies by age; and what their entries show: clocks, and how far they have applied."""
 
 from proxy.log.members import Member, Members, Peers
-from schema.record import Home
+from schema.record import Home, PeerPort
 
 
 def member(incarnation: str, revision: int) -> Member:
@@ -19,6 +19,18 @@ def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
     assert members.rank("c") == 1
     assert "a" not in members
     assert "b" in members
+
+
+def test_a_command_that_visits_the_tree_does_nothing_for_the_others() -> None:
+    members = Members()
+    port = PeerPort("db-1:2182", b"secret")
+    members.add(member("ctl.1", 10)._replace(visits=True))
+    members.add(member("b", 20)._replace(peer_port=port))
+    assert members.eldest == "b"
+    assert members.rank("b") == 0
+    assert members.combiner == members.get("b")
+    members.gone("b")
+    assert members.combiner is None
 
 
 def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:

@@ -138,7 +138,7 @@ async def test_a_proxy_applies_what_lies_before_the_seal_and_nothing_else() -> N
     assert failure.position == position
     assert "/before" in proxy.log.machine.tree.nodes
     assert "/behind" not in proxy.log.machine.tree.nodes
-    assert not proxy.log.contact().serving
+    assert not proxy.log.contact().readable
     assert proxy.stops
     # It has seen the sealed record: so it does not register again, although it has seen the newest one.
     await asyncio.sleep(0.5)

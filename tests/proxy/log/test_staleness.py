@@ -17,6 +17,7 @@ from proxy.log.follow.follower import Apply, Follower
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.load.start import load_to_serve
+from proxy.log.status import Freshness
 from proxy.support.tasks import Tasks
 from tests import golden
 from tests.proxy.log.proxies import until
@@ -133,8 +134,12 @@ class World:
                     self.failed(_REFUSED, contact=True)
             case ["distrust"]:
                 self.staleness.distrust()
+            case ["load"]:
+                self.staleness.loads()
             case ["trust"]:
                 self.staleness.trust()
+            case ["end"]:
+                self.staleness.ended("it was moved")
             case _:
                 raise AssertionError(words)
         self.staleness.judge()
@@ -143,7 +148,8 @@ class World:
 
     def state(self) -> list[str]:
         """Whether clients may see the state, and what the watch has to show; nothing if that is as before."""
-        text = "serving" if self.staleness.serving else "not serving"
+        why = self.staleness.why
+        text = self.staleness.freshness.name.lower() + (f": {why}" if why else "")
         text += ", no keep-alives" * self.staleness.cut_off
         late = [call.args[0]() for call in self.guard.expect.call_args_list].count(False)
         text += f", the watch has not shown what {late} of the answers say" if late else ""
@@ -167,10 +173,10 @@ async def test_many_proxies_take_several_txns(world: World) -> None:
     world.follow()
     with mock.patch.object(question, "MOST_OPS", 8):
         await world.staleness.ask()
-        assert world.staleness.serving
+        assert not world.staleness.why
         await world.tree.create("p19", "/1")
         await world.answer(["seconds", "5"])
-        assert not world.staleness.serving
+        assert world.staleness.why
 
 
 async def test_what_a_range_has_no_room_for_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +202,13 @@ async def test_it_asks_by_itself(world: World) -> None:
     tasks = Tasks()
     with mock.patch.object(module, "_INTERVAL", 0.01), mock.patch.object(module, "_TICK", 0.005):
         tasks.start(world.staleness.run(), "ask")
-        await until(lambda: world.staleness.serving)
+        await until(lambda: world.staleness.freshness is Freshness.RECENT)
         await world.tree.create("a", "/1")
         await asyncio.sleep(0.05)
         world.clock.now += 4
-        await until(lambda: not world.staleness.serving)
+        await until(lambda: world.staleness.freshness is Freshness.OLD)
         world.follow()
-        await until(lambda: world.staleness.serving)
+        await until(lambda: world.staleness.freshness is Freshness.RECENT)
     world.guard.stop.assert_not_called()
     await tasks.close()
     world.guard.stop.assert_called_once()

@@ -12,6 +12,7 @@ from pipeline.follow.target import Start, resume
 from proxy.etcd.model import Get
 from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
+from proxy.log.status import Freshness
 from proxy.state.machine import Disagreement, Machine
 from schema.followed import Followed
 from tests.pipeline.follow.histories import creates, node_pages
@@ -121,13 +122,13 @@ async def test_it_applies_what_the_follower_writes(proxy: Standby, follower: Fol
         await step()
         await proxy.has(follower.machine)
     contact = proxy.log.contact()
-    assert (contact.serving, contact.right, contact.writable) == (True, True, False)
+    assert (contact.freshness, contact.writable) == (Freshness.RECENT, False)
     assert not proxy.log.status().peers.clock_skew  # the entries have the source's clock
     assert not (await proxy.client.range(Get(KEYS.proxies, KEYS.proxies_end), 1.0)).kvs
     assert proxy.log.stats.reloads == 0
     assert not proxy.serving.done()
     await serves(proxy, follower)
-    assert proxy.log.contact().following is False
+    assert proxy.log.contact().is_copy is False
 
 
 async def test_another_follower_takes_over(proxy: Standby, follower: Follower) -> None:
@@ -155,7 +156,7 @@ async def test_a_tree_that_is_written_anew_is_loaded(proxy: Standby, follower: F
             assert node_pages(machine) == before
             await asyncio.sleep(0)
     await proxy.has(follower.machine)
-    assert proxy.log.contact().right
+    assert proxy.log.contact().readable
     assert proxy.log.stats.reloads == 1
     assert not proxy.log.stats.disagreements
     await serves(proxy, follower)

@@ -6,12 +6,14 @@ import pytest
 
 from codec.constants import ErrorCode
 from codec.jute import NO_TEXT, Acl
-from proxy.state.acl import expand, masked
+from proxy.state.acl import expand, shown
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import ALWAYS, offered
 from proxy.state.outcome import Refusal
+from proxy.state.rights import rights_of
 from schema.znode import OPEN_ACL
+from tests.table import one_by_one
 
 
 def _expanded(acl: Any, *identities: Identity, schemes: frozenset[str] = ALWAYS) -> tuple[Acl, ...]:
@@ -31,7 +33,7 @@ def _refused(
     assert refusal.value.code is code
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "acl",
     [
         None,
@@ -51,7 +53,7 @@ IP = Acl(31, "ip", "10.0.0.1")
 
 
 # tests/compat/test_zxids.py compares these with ZooKeeper.
-@pytest.mark.parametrize(
+@one_by_one(
     ("acl", "code"),
     [
         ([Acl(31, "ip", NO_TEXT)], ErrorCode.MARSHALLING_ERROR),
@@ -98,6 +100,11 @@ def test_a_scheme_counts_where_the_senders_server_offers_it() -> None:
     assert _expanded([Acl(1, "auth", "")], who, schemes=offered(x509=True, sasl=False)) == tuple(acl)
 
 
-def test_only_digests_are_masked() -> None:
-    acl = (ANYONE, Acl(1, "digest", "user:hash"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:b:c"))
-    assert masked(acl) == (ANYONE, Acl(1, "digest", "user:x"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:x"))
+def test_only_digests_are_masked_for_those_without_admin() -> None:
+    reader = Acl(1, "world", "anyone")
+    acl = (reader, Acl(1, "digest", "user:hash"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:b:c"))
+    masked = (reader, Acl(1, "digest", "user:x"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:x"))
+    rights = rights_of(acl)
+    assert shown(rights, ()) == masked
+    assert shown(rights, (), most=2) == masked[:2]
+    assert shown(rights, (Identity("super", ""),)) == acl

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from codec.constants import CREATES, KeeperOpCode, OpCode
+from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.clients import lop_name
 from proxy.admin.facts import OPERATIONS
-from proxy.frontend import audit
 from proxy.state.operation import Cost, Effect, ReadOperation, WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
 from proxy.state.ops.multi import PARTS
 from proxy.support.latency import Latency
+from tests.table import one_by_one
 
 # The connection's own business.
 _CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL}
@@ -49,7 +49,7 @@ _EVERY = [
 ]
 
 
-@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+@one_by_one(("opcode", "row"), _EVERY)
 def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
     """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
     assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
@@ -57,13 +57,13 @@ def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | Writ
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
 
 
-@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+@one_by_one(("opcode", "row"), _EVERY)
 def test_each_write_says_what_it_changes(opcode: int, row: ReadOperation | WriteOperation) -> None:
     if isinstance(row, ReadOperation):
         assert not row.in_pieces or row.steps, "a read in pieces may take long"
         assert not row.heavy or row.steps or opcode == OpCode.WHO_AM_I
         return
-    assert (row.effect is Effect.CREATES) is (opcode in CREATES)
+    assert (row.effect is Effect.CREATES) is (row.audited == "create")
     # What changes nodes costs more than its bytes, and is in the audit log: a multi by its parts.
     if row.effect is not Effect.NOTHING:
         assert Cost.CHANGES in row.cost
@@ -78,4 +78,3 @@ def test_the_tables_are_those_of_the_rows() -> None:
     assert latency.updates[OpCode.SET_DATA]
     reads = {opcode for opcode, is_update in latency.updates.items() if not is_update}
     assert reads == {*EXTENDED.reads, OpCode.SYNC, OpCode.PING}, "as ServerStats.updateLatency"
-    assert {audit._NAMES[opcode] for opcode in CREATES} == {"create"}

@@ -29,6 +29,7 @@ from tests.proxy.state.world import (
     assert_sound,
     request_of,
 )
+from tests.table import one_by_one
 
 
 class Counting(Pause):
@@ -138,6 +139,7 @@ def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> Non
     assert first.outcomes == [(ErrorCode.MARSHALLING_ERROR, b"")]
 
 
+@pytest.mark.long
 def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
     acl = tuple(Acl(31, "ip", f"10.{place >> 8}.{place & 255}.0/24") for place in range(5000))
     first, second = World(), World()
@@ -189,6 +191,7 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     assert stats.data == b"count=3002,bytes=9001"
 
 
+@pytest.mark.long
 def test_the_nodes_below_one_are_sorted_with_pauses() -> None:
     first, second = World(), World()
     for world in (first, second):
@@ -287,8 +290,8 @@ def test_a_read_that_pauses_answers_as_one_at_a_stretch(
     assert _watched(second) == _watched(first)
 
 
-@pytest.mark.parametrize("keeper", [False, True])
-@pytest.mark.parametrize(
+@one_by_one("keeper", [False, True])
+@one_by_one(
     ("opcode", "head", "part"),
     [
         (OpCode.SET_WATCHES, LONG.pack(0), pack_strings(["/a"])),
@@ -385,8 +388,8 @@ def _with_long_names() -> World:
     return world
 
 
-@pytest.mark.parametrize("keeper", [False, True])
-@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+@one_by_one("keeper", [False, True])
+@one_by_one(("opcode", "body"), _LONG_NAMES)
 def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool) -> None:
     world, client = _with_long_names(), Client(knows_keeper=keeper)
     answer = _answer(world, client, AtOnce(Lengths(at_once=800)), opcode, body)

@@ -69,6 +69,17 @@ def test_what_is_too_much_is_dropped_and_counted_and_said_once_it_is_read_again(
     assert len(gate.lines) == written + 2
 
 
+def test_each_line_of_a_record_that_is_dropped_counts() -> None:
+    gate = _Gate()
+    backlog = Backlog(gate, "the audit log", 0)
+    with _logger(backlog) as logger:
+        for _ in range(3):  # the thread may have taken the first
+            logger.warning("one\ntwo\nthree")
+        assert backlog.dropped in (3, 6)
+        gate.open.set()
+
+
+@pytest.mark.long
 def test_tracebacks_that_wait_count_and_keep_no_frame() -> None:
     gate = _Gate()
     backlog = Backlog(gate, "messages")

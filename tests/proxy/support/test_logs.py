@@ -65,6 +65,27 @@ def test_the_audit_log_goes_to_its_file_alone(
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_each_line_of_an_audit_record_has_its_head(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "audit.log"
+    with logs.audit_to(str(path), form):
+        logs.audit.info("%s", "a=1\nb=2\nc=3")
+    lines = path.read_text().splitlines()
+    if form == logs.JSON:
+        assert [json.loads(line)["message"] for line in lines] == ["a=1", "b=2", "c=3"]
+        assert [json.loads(line)["audit"] for line in lines] == [{"a": "1"}, {"b": "2"}, {"c": "3"}]
+        assert {json.loads(line)["logger"] for line in lines} == {"zketcd.audit"}
+    else:
+        heads, _, ends = zip(*[line.partition(" INFO zketcd.audit: ") for line in lines], strict=True)
+        assert len(set(heads)) == 1
+        assert ends == ("a=1", "b=2", "c=3")
+
+
+def test_messages_may_have_several_lines() -> None:
+    text = logs.formatter(logs.TEXT).format(record("one\ntwo"))
+    assert text.endswith(" WARNING proxy.x: one\ntwo")
+
+
 def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     with logs.audit_to(str(path), logs.TEXT):

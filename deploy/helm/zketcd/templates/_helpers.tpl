@@ -86,10 +86,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The port of --peer-listen; empty without this option. */}}
+{{/* The port at which several replicas append together; empty for none. */}}
 {{- define "zketcd.peerPort" -}}
-{{- with index .Values.options "peer-listen" -}}
-{{- last (splitList ":" (toString .)) -}}
+{{- if and .Values.peerPort (gt (int .Values.replicas) 1) -}}
+{{- int .Values.peerPort -}}
 {{- end -}}
 {{- end -}}
 
@@ -123,6 +123,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 - --proxy-protocol-from={{ join "," .Values.proxyProtocol.from }}
 {{- end }}
 {{- with include "zketcd.peerPort" . }}
+- --peer-listen=:{{ . }}
 {{- /* The brackets are for IPv6; an address of IPv4 may have them too. */}}
 - --peer-advertise=[$(POD_IP)]:{{ . }}
 {{- end }}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lab.servers.tls import Authority
 from proxy.state.auth.der import Attribute, subject_of, validity_of
+from tests.table import one_by_one
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +39,37 @@ def test_the_subject_is_found(certificate: bytes) -> None:
     assert value == Attribute("2.999.16384", 0x0C, b"v" * 300, b"\x0c\x82\x01\x2c" + b"v" * 300)
 
 
-def test_a_certificate_of_version_1_does_not_say_so() -> None:
-    def element(tag: int, *contents: bytes) -> bytes:
-        content = b"".join(contents)
-        return bytes((tag, len(content))) + content
+def _element(tag: int, *contents: bytes) -> bytes:
+    content = b"".join(contents)
+    size = len(content)
+    return bytes((tag, size) if size < 128 else (tag, 0x83, *size.to_bytes(3))) + content
 
-    part = element(0x30, element(6, b"\x55\x04\x03"), element(0x0C, b"n"))
-    before = element(2, b"\1"), *[element(0x30)] * 3
-    certificate = element(0x30, element(0x30, *before, element(0x30, element(0x31, part))))
-    assert subject_of(certificate) == [[Attribute("2.5.4.3", 0x0C, b"n", b"\x0c\1n")]]
+
+def _named(oid: bytes, value: bytes) -> bytes:
+    """A certificate of version 1, which does not say so."""
+    part = _element(0x30, _element(6, oid), _element(0x0C, value))
+    before = _element(2, b"\1"), *[_element(0x30)] * 3
+    return _element(0x30, _element(0x30, *before, _element(0x30, _element(0x31, part))))
+
+
+def test_a_certificate_of_version_1_does_not_say_so() -> None:
+    assert subject_of(_named(b"\x55\x04\x03", b"n")) == [[Attribute("2.5.4.3", 0x0C, b"n", b"\x0c\1n")]]
+
+
+def test_a_long_name_is_refused_before_it_is_read() -> None:
+    """An OID of 90 KB took more than a second; and each write of the client would carry the name."""
+    ((attribute,),) = subject_of(_named(b"\x55\x04\x03", bytes(4000)))
+    assert attribute.value == bytes(4000)
+    for oid, size in ((b"\x55\x04\x03", 4096), (b"\x55" + b"\xff" * 90_000 + b"\1", 1)):
+        with pytest.raises(ValueError, match=r"its subject has \d+ bytes, more than 4096"):
+            subject_of(_named(oid, bytes(size)))
+
+
+def test_a_long_oid_is_refused() -> None:
+    ((attribute,),) = subject_of(_named(b"\x55" + b"\1" * 63, b""))
+    assert attribute.oid == "2.5" + ".1" * 63
+    with pytest.raises(ValueError, match="an OID in DER has 65 bytes, more than 64"):
+        subject_of(_named(b"\x55" + b"\1" * 64, b""))
 
 
 def test_the_dates_are_found(certificate: bytes) -> None:
@@ -55,7 +78,7 @@ def test_the_dates_are_found(certificate: bytes) -> None:
     assert validity_of(certificate) == (begins.timestamp(), ends.timestamp())
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("tag", "text", "seconds"),
     [
         (0x17, b"700101000001Z", 1),
@@ -69,12 +92,8 @@ def test_the_dates_are_found(certificate: bytes) -> None:
     ],
 )
 def test_the_forms_of_a_time(tag: int, text: bytes, seconds: int | None) -> None:
-    def element(tag: int, *contents: bytes) -> bytes:
-        content = b"".join(contents)
-        return bytes((tag, len(content))) + content
-
-    dates = element(0x30, element(tag, text), element(tag, text))
-    certificate = element(0x30, element(0x30, element(2, b"\1"), *[element(0x30)] * 2, dates))
+    dates = _element(0x30, _element(tag, text), _element(tag, text))
+    certificate = _element(0x30, _element(0x30, _element(2, b"\1"), *[_element(0x30)] * 2, dates))
     if seconds is None:
         with pytest.raises(ValueError, match="DER"):
             validity_of(certificate)

@@ -1,0 +1,93 @@
+"""Whether the entries of several proxies are appended together or by each proxy is tried all the time. Pure.
+
+Which way is quicker depends on the hosts, the distances and the clients, and a proxy cannot find out alone: a
+direct append is quick while the others combine. So the combiner chooses for all, by what the log of all gets
+done. Time is cut into spans. Most go the usual way, now and then one goes the other way, and its rate is
+compared with those of the spans before and after it.
+"""
+
+from collections import deque
+from math import inf
+from typing import NamedTuple
+
+_SETTLING = 0.05  # seconds at a span's beginning that do not count: entries of the other way are on their way
+_COUNTED = 0.2  # seconds that count, or more until it has
+_FEWEST = 20  # requests,
+_LONGEST = 1.0  # seconds at most; then it says nothing
+_STEADY = 0.6  # of the rate before a trial, which the one after it has at least, and the other way round
+_LEAST = 5  # trials, before the usual way changes: three quarters of the last ones have to agree
+_MOST = 9  # of them count
+_RARELY = 32  # usual spans between two trials, at most
+_TIE = 0.03  # together costs less CPU time: so much quicker has to be what takes its place
+
+
+class _Mark(NamedTuple):
+    """When so many requests were applied."""
+
+    requests: int
+    at: float
+
+
+class Choice:
+    """What all proxies do now: `together`, or each by itself."""
+
+    def __init__(self, fewest: int = _FEWEST, least: int = _LEAST) -> None:
+        """`fewest`, `least`: less than usual where little happens, as in a simulation."""
+        #: Whether entries are to be appended together now, be it for a trial.
+        self.together = True
+        #: Whether that is the usual way.
+        self.usually_together = True
+        self._fewest = fewest
+        self._least = least
+        self._began = -inf  # this span
+        self._counts_from: _Mark | None = None
+        self._ratios: deque[float] = deque(maxlen=_MOST)
+        self._gap = 1  # usual spans between two trials
+        self._until_trial = 1  # of these, those that are left
+        self._before = self._tried = 0.0  # requests a second; 0: unknown
+
+    def applied(self, requests: int, now: float) -> bool:
+        """So many requests, whoever sent them, were applied by now; returns whether `together` has changed.
+
+        `now`: seconds of any clock. A span ends when it is called, so while nothing happens, nothing is done.
+        """
+        if self._counts_from is None:
+            age = now - self._began
+            if age > _LONGEST:
+                self._before = 0.0  # nobody knows whether the clients are the same as before the pause
+            if age >= _SETTLING:
+                self._counts_from = _Mark(requests, now)
+            return False
+        done, seconds = requests - self._counts_from.requests, now - self._counts_from.at
+        if seconds < _COUNTED or (done < self._fewest and seconds < _LONGEST):
+            return False
+        self._counts_from, self._began = None, now
+        before, self.together = self.together, self._next(done / seconds if seconds < _LONGEST else 0.0)
+        return self.together != before
+
+    def _next(self, rate: float) -> bool:
+        """A span had this rate; returns whether the next one is together."""
+        usual = self.usually_together
+        if self.together != usual:
+            self._tried = rate
+            return usual
+        before, tried = self._before, self._tried
+        self._before, self._tried = rate, 0.0
+        if before and tried and rate and min(before, rate) > _STEADY * max(before, rate):
+            self._compare(2 * tried / (before + rate))
+            if self.usually_together != usual:
+                return self.usually_together
+        self._until_trial -= 1
+        if self._until_trial > 0 or not rate:
+            return usual
+        self._until_trial = self._gap
+        return not usual
+
+    def _compare(self, ratio: float) -> None:
+        """A trial had this rate, compared with the usual way's."""
+        needed = 1 + _TIE if self.usually_together else 1 - _TIE
+        self._ratios.append(ratio)
+        self._gap = min(2 * self._gap, _RARELY) if ratio <= needed else max(self._gap // 4, 1)
+        if len(self._ratios) >= self._least and sorted(self._ratios)[len(self._ratios) // 4] > needed:
+            self.usually_together = not self.usually_together
+            self._ratios = deque((1 / each for each in self._ratios), maxlen=_MOST)
