@@ -1,7 +1,12 @@
-"""Commands of `zketcd` that read or repair a tree in etcd, without a proxy.
+"""Commands of `zketcd` that read or repair a tree in etcd. A few ask the proxies as well.
 
-`main`: runs one. `options`: the command line. `reading`: the tree as ls, get, stat and sessions.
-`history`: the log, its sizes, the proxies. `changes`: commands that change something, with `levels`, and
-`visitor`, the incarnation under which a command appends. `admin`: what the proxies answer, for `sessions` and
-`top`.
+main        runs one
+options     the command line
+reading     the tree as ls, get, stat and sessions
+history     the log, its sizes, the proxies, with `clocks`; `life`: of one session
+changes     commands that change something, with `budgets`, `levels` and `unseal`
+visitor     the incarnation under which a command appends
+admin       what the proxies answer, for `sessions` and `top`
+backup      the tree as a snapshot of ZooKeeper
+clickhouse  what ClickHouse servers that are gone have left
 """

@@ -15,19 +15,25 @@ The words used here:
 log          the entries of all proxies, in the order in which they take effect
 entry        the requests that one proxy sends to etcd together: one key, written by one Txn
 outbox       batches requests (a multi is one request) into entries, numbers them, and remembers what was
-             sent; sequence numbers and versions are evaluated when an entry is applied
+             sent
 append       to write an entry to the log
-apply        to evaluate the requests of an entry; every proxy does so with every entry, with the same outcome
+combiner     the proxy that appends the entries of several proxies in one Txn
+apply        to evaluate the requests of an entry, with sequence numbers and versions; every proxy does so
+             with every entry, with the same outcome
 number       counts the entries of one incarnation: 1, 2, 3, ...; they take effect in this order, without gaps
 position     the etcd revision at which an entry was written
 replacement  fills a number whose entry etcd has refused: the entry without the requests that need space
 void         an entry without requests
 incarnation  the random name under which a proxy appends; it ends with the proxy's lease
+visitor      a short-lived incarnation of a command that appends
 carry over   to move the sessions of a proxy's former incarnation to its new one
 proxy key    the key that shows that an incarnation lives; it has the proxy's lease
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
 follow       to read the log as it grows
 copy         a tree that `zketcd follow` keeps like another one, its source
+copy         a tree that follows another one
+standby      the follower of a copy that takes over if the tree is lost
+seal         in a record: where the tree has moved; no later entry counts
 item         what the follower makes of the watch: an entry to apply, a proxy that came or went, a new record
 machine      the state machine: tree, sessions and counters, and how an entry changes them
 session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client
@@ -35,6 +41,8 @@ attach       to move a session to the incarnation of the proxy that its client h
 holder       the proxy that a session is attached to; it ends the session if the client is silent for too long
 orphan       a session whose holder is dead
 zxid         counts the requests that changed something or failed to, as ZooKeeper counts them
+epoch        the upper half of zxids; a tree that was restored from a backup goes on in a new one
+budget       how many writes, and bytes of data, all clients together may make below a path in a second
 watch event  a notification to a client about a change that it watches; not an event of etcd's watch stream
 digest       a sum of hashes over the whole state, by which proxies find out whether they agree
 checkpoint   a digest with the count of entries at which it was taken; entries carry the newest one

@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
     EPOCH = 6  # etcd was restored: zxids continue above all that clients may have seen
     LEVEL = 7  # the semantics' level is raised
     FORGET = 8  # an incarnation that is over is dropped from the state
-    FOLLOWED = 9  # what a ZooKeeper has changed that the tree follows (schema.followed)
+    FOLLOWED = 9  # what the source has changed that the tree follows (schema.followed)
     BUDGET = 10  # a budget is set or removed (schema.budgets); from level 2 on
 
 

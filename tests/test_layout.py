@@ -1,5 +1,6 @@
 """The shape of the repository: what must hold for every file, now and later."""
 
+import ast
 import importlib.metadata
 import importlib.util
 import re
@@ -76,6 +77,18 @@ def test_purity_is_a_place() -> None:
     sources = folders.contracts()["pure"]["source_modules"]
     assert "proxy.state" in sources
     assert not [name for name in sources if name.startswith("proxy.state.")]
+
+
+@pytest.mark.parametrize("package", folders.product())
+def test_what_calls_itself_pure_is_checked(package: str) -> None:
+    sources = folders.contracts()["pure"]["source_modules"]
+    claims = [
+        name
+        for name in sorted(_modules(package))
+        if (path := REPOSITORY / f"{name.replace('.', '/')}.py").is_file()
+        and re.search(r"(^|[.:]\s)Pure[.:]", ast.get_docstring(ast.parse(path.read_text())) or "", re.M)
+    ]
+    assert [name for name in claims if not f"{name}.".startswith(tuple(f"{each}." for each in sources))] == []
 
 
 def test_no_room_of_the_proxy_is_left_out_of_the_layers() -> None:

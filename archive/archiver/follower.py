@@ -100,9 +100,11 @@ class Archiver:
             except (ArchiveError, EtcdError, TreeNotServable, BadValue) as error:
                 self.stats.errors += 1
                 log.error("%s: trying again with what the archive holds", error)
-            pause = _RETRY[0] if self._clock.monotonic() - began > 60 else min(2 * pause, _RETRY[1])
+            if self._clock.monotonic() - began > 60:
+                pause = _RETRY[0]
             self.stats.write()
             await asyncio.sleep(pause)
+            pause = min(2 * pause, _RETRY[1])
 
     async def _once(self) -> None:
         catalog = Catalog(await asyncio.to_thread(self._store.list))

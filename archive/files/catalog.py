@@ -1,4 +1,4 @@
-"""What an archive holds, from the names of its files alone: runs, and the way to a moment. Pure."""
+"""What an archive holds, from the names of its files alone: runs, and the way to a moment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How a moment is written: a time, a zxid, a position, how long ago, or now. Pure.
+"""How a moment is written: a time, a zxid, a position, how long ago, or now.
 
 2026-11-23T03:12, 2026-11-23T03:12:05.250Z   a time; UTC without a zone
 0x500000123                                   a zxid

@@ -1,4 +1,4 @@
-"""A tree, or a history, as rows of a table, and these as JSON lines or CSV. Pure.
+"""A tree, or a history, as rows of a table, and these as JSON lines or CSV.
 
 Data that are text are in the column `data`; other data are in `data_base64`, so that nothing is lost.
 """

@@ -1,4 +1,4 @@
-"""The log, its snapshots and the living proxies as JSON. Pure: the clock is an argument."""
+"""The log, its snapshots and the living proxies as JSON."""
 
 from collections import Counter
 from collections.abc import Mapping

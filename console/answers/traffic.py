@@ -1,4 +1,4 @@
-"""What this proxy has answered, as counters that only grow: the page computes rates and quantiles. Pure."""
+"""What this proxy has answered, as counters that only grow: the page computes rates and quantiles."""
 
 from typing import Any
 

@@ -22,9 +22,9 @@ order           which request is answered when, and which writes go to the log w
 requests        the requests that wait, and their queue (pure)
 replies         the form of packets, and how much the client has not read (pure)
 observer        what is recorded of each answered request: times, logs, traces (pure)
-request_logs    the log of slow requests, and when a line is due in the audit log
+request_logs    the log of slow requests, and when a line is due in the audit log (pure)
 audit           the lines of the audit log (pure)
-traced          the spans of traced requests
+traced          the spans of traced requests (pure)
 sampling        which paths, sessions and clients are busiest (pure)
 
 its session,

@@ -1,4 +1,4 @@
-"""Applies changes of a ZooKeeper that the tree follows: the new states of its znodes and sessions."""
+"""Applies changes of the source that the tree follows: the new states of its znodes and sessions."""
 
 from itertools import chain
 

@@ -67,7 +67,7 @@ def _close(state: State, request: RequestFields) -> Iterable[SessionChange]:
 
 
 def _carry_over(state: State, request: RequestFields) -> Iterable[SessionChange]:
-    """The sender continues as another incarnation, with all sessions that are still attached to it."""
+    """Sessions of another incarnation go to the sender: the same proxy anew, or the process after it."""
     old = decode_carry_over(request.body).old
     tx = state.transaction
     moved = sorted(session.id for session in state.sessions.values() if session.incarnation == old)
@@ -122,7 +122,7 @@ def _budget(state: State, request: RequestFields) -> Iterable[SessionChange]:
 
 
 def _followed(state: State, request: RequestFields) -> Iterable[SessionChange]:
-    """The ZooKeeper that the tree follows has changed. Changes of any other state have no effect."""
+    """The source that the tree follows has changed. Changes of any other state have no effect."""
     changes = decode_followed(request.body)
     if changes.after != state.zxid:
         raise Refusal(ErrorCode.BAD_VERSION)

@@ -26,9 +26,10 @@ from schema.json_values import pack_json
 from schema.record import encode_record
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree, asked
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("request_", "line"),
     [
         (asked(1, zk.multi([zk.create("/m"), zk.check("/c")])), "0x1  MULTI [CREATE /m, CHECK /c]"),

@@ -13,6 +13,7 @@ from schema.entry import KILLED, Kind, Request, Written, encode_attach, encode_c
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
+from tests.table import one_by_one
 
 _OPENED = "opened, timeout 30000 ms"
 
@@ -36,7 +37,7 @@ def _entries(*requests: tuple[str, Request]) -> list[Written]:
     ]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("requests", "events"),
     [
         ([("a", opened(1)), ("a", asked(1, zk.close()))], [_OPENED, "ended by its client"]),

@@ -45,6 +45,7 @@ from schema.entry import (
 from schema.errors import BadValue
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import IDENTITIES, INTS, LONGS, TEXTS, UNSIGNED
+from tests.table import one_by_one
 
 _REQUESTS = st.builds(
     Request, st.sampled_from([int(kind) for kind in Kind]), LONGS, INTS, IDENTITIES, st.binary()
@@ -161,7 +162,7 @@ _COLUMNS = Struct(">qIQQII").size
 _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("place", "new", "message"),
     [
         (8, b"\0\0\0\x20", "rules 0x20; this release knows 0x1f"),

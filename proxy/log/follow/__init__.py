@@ -4,8 +4,8 @@
 (`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What the items do is
 their consumer's business.
 
-The order of entries is made here, by rules 1.2 to 1.5 of docs/architecture.md. Every follower comes to the
-same order, whatever it has missed and whenever it starts.
+The order of entries is made here, by rules 1.2 to 1.5 and 2.8 of docs/architecture.md. Every follower comes
+to the same order, whatever it has missed and whenever it starts.
 
 What can be missed. A watch breaks, hangs, or leaves something out, and all that must be found:
 

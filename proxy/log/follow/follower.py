@@ -1,6 +1,7 @@
 """Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Every follower computes the same order from the same events, by rules 1.3 to 1.5 of docs/architecture.md.
+Every follower computes the same order from the same events, by rules 1.3 to 1.5 and 2.8 of
+docs/architecture.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

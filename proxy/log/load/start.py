@@ -241,7 +241,7 @@ class _Load:
         return capture.new_machine(record.cluster_id, OF_NEW_TREES if is_raised else record.level)
 
     def _raises_level(self, entry: KeyValue) -> bool:
-        """Such an entry is the first and only one of a visitor."""
+        """Such an entry is the first and only one of a command (`ctl.visitor`)."""
         try:
             if self._keys.parse(entry.key).number != 1:
                 return False

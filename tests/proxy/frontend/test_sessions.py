@@ -10,14 +10,13 @@ import weakref
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
 from proxy.log.append.pending import Pending
 from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.notifications import Notifications
 from proxy.state.outcome import SessionChange
-from proxy.state.sessions import Session as Attached
-from proxy.state.sessions import hash_of
+from proxy.state.sessions import Session, hash_of
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_attach, decode_close, decode_open
 
@@ -71,14 +70,14 @@ class Proxy:
     def attached(self, incarnation: str, **timeouts: int) -> None:
         """The state machine has these sessions of a proxy: s7=4000 is session 7."""
         for name, timeout_ms in timeouts.items():
-            self.machine.sessions[int(name[1:])] = Attached(0, timeout_ms, b"", incarnation)
+            self.machine.sessions[int(name[1:])] = Session(0, timeout_ms, b"", incarnation)
 
     def gone(self, incarnation: str = DEAD, now: float = 100.0, lease: float = LEASE) -> None:
         """The key of a proxy with this lease goes."""
         self.now = now
         self.sessions.proxy_gone(incarnation, lease)
 
-    def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[Session, Connection]:
+    def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[ServedSession, Connection]:
         """A session with a connection."""
         session = self.sessions.began(session_id, timeout_ms)
         session.connection = connection = Connection()

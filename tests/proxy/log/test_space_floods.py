@@ -169,6 +169,7 @@ def test_no_mixture_of_requests_makes_etcd_full(free: float, identities: tuple[I
     assert world.in_use < _QUOTA
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "free"), [(400, 0.45), (_LONG, 1.9)])
 @pytest.mark.parametrize("opcode", _BODIES)
 def test_no_request_makes_etcd_full(opcode: int, size: int, free: float) -> None:
@@ -188,6 +189,7 @@ def test_no_request_makes_etcd_full(opcode: int, size: int, free: float) -> None
     assert world.in_use < _QUOTA
 
 
+@pytest.mark.long
 def test_no_number_of_sessions_makes_etcd_full() -> None:
     world = World(1.9)
     while world.open():
