@@ -18,11 +18,11 @@ MAKER = ROOT / "tools" / "make_docs.py"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
-    subprocess.run([sys.executable, str(MAKER), str(folder)], check=True, timeout=250)
+    subprocess.run([sys.executable, str(MAKER), str(folder)], check=True)
     return folder / "site"
 
 
-@pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_every_page_is_there(site: Path) -> None:
     folders = ("", "docs/", "docs/decisions/", "proof/**/", "examples/", "bench/*/")
     pages = [page for folder in folders for page in ROOT.glob(f"{folder}*.md")]
@@ -31,7 +31,7 @@ def test_every_page_is_there(site: Path) -> None:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).is_file()
 
 
-@pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_nothing_comes_from_other_hosts(site: Path) -> None:
     page = (site / "README.html").read_text()
     assert "operating.html" in page
@@ -39,13 +39,13 @@ def test_nothing_comes_from_other_hosts(site: Path) -> None:
     assert 'rel="stylesheet" type="text/css" href="http' not in page
 
 
-@pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# A page\n[there](elsewhere.md) and [there](#nowhere)\n")
     (tmp_path / "docs" / "site").mkdir(parents=True)
     (tmp_path / "docs" / "site" / "contents.md").write_text("")
     command = [sys.executable, str(MAKER), str(tmp_path / "build"), str(tmp_path)]
-    made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=250)
+    made = subprocess.run(command, check=False, capture_output=True, text=True)
     assert made.returncode == 1
     assert "elsewhere.md" in made.stderr
     assert "nowhere" in made.stderr

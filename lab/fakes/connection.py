@@ -9,6 +9,7 @@ from codec import client as zk
 from codec.client import Reply, connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
+from lab.fakes.clock import FakeClock
 from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.opening import LongWords
@@ -16,7 +17,7 @@ from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
@@ -33,9 +34,10 @@ from proxy.state.pause import AtOnce, Lengths, Pause
 from proxy.state.sessions import hash_of
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
+from proxy.support.environment import Environment
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
-from schema.entry import Kind, Request, Rules, encode_open
+from schema.entry import Kind, Request, Rules, encode_terms
 
 SESSION = 1
 PASSWORD = b"sixteen bytes ok"
@@ -154,6 +156,7 @@ class FakeHost:
         limits: Limits = LIMITS,
     ) -> None:
         self.loop = loop
+        self.clock = FakeClock(step=1e-6)  # else what is answered in one turn would depend on the machine
         self.machine = new_machine(1)
         self.watches = WatchTable()
         self.machine.watched = True
@@ -172,7 +175,7 @@ class FakeHost:
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
         self.state_gate = StateGate(
-            cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1), share=0
+            cast(Any, self), of_loop, slice_seconds=0, clock=self.clock, lengths=Lengths(every=1), share=0
         )
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
@@ -185,7 +188,7 @@ class FakeHost:
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
-            body = encode_open(4000, hash_of(PASSWORD))
+            body = encode_terms(4000, hash_of(PASSWORD))
             self.outbox.submit(Pending(Kind.OPEN, session_id, 0, (), body))
         self.commit()
 
@@ -215,6 +218,7 @@ class FakeHost:
             login=self.login,
             throttled_log=self.throttled_log,
             long_words=self.long_words,
+            environment=Environment(self.clock),
         )
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
@@ -280,7 +284,7 @@ class Client:
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
-        self.session = Session(session_id, 4000, self.loop.now)
+        self.session = ServedSession(session_id, 4000, self.loop.now)
         self._read = 0
 
     def establish(self) -> None:

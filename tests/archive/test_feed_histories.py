@@ -135,6 +135,7 @@ class History:
         assert changed == {zxid for zxid in self.states if zxid}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 3])
 async def test_random_histories(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the log, and once that is truncated from the archive: each change once and in order, from any

@@ -67,6 +67,7 @@ def test_a_segment_of_any_size_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     assert segment.decode(segment.encode(content)) == content
 
 
+@pytest.mark.long
 @given(_CONTENTS, some.data())
 def test_a_segment_comes_back_whole_or_not_at_all(content: Content, data: some.DataObject) -> None:
     value = segment.encode(content)

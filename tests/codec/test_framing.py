@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from codec.errors import FrameTooLong
 from codec.framing import DEFAULT_MAX_FRAME, Framer
 from codec.jute import INT, pack_buffer
+from tests.table import one_by_one
 
 FRAMES = st.lists(st.binary(max_size=30), max_size=6)
 
@@ -20,8 +21,8 @@ def test_every_split_point_gives_the_same_frames(frames: list[bytes]) -> None:
         assert framer.held == b""
 
 
-@pytest.mark.parametrize("length", [-1, -(2**31), 11, 2**31 - 1])
-@pytest.mark.parametrize("split", range(12))
+@one_by_one("length", [-1, -(2**31), 11, 2**31 - 1])
+@one_by_one("split", range(12))
 def test_a_bad_length_is_refused_with_the_frames_before_it(length: int, split: int) -> None:
     framer = Framer(max_frame=10)
     stream = pack_buffer(b"good") + INT.pack(length)

@@ -34,6 +34,7 @@ from lab import records
 from lab.oracle.wire import Connection
 from lab.servers import ZooKeeperServer
 from tests.codec.generate import INTS, LONGS
+from tests.table import one_by_one
 
 TEXTS = st.text()
 ACLS = st.lists(st.builds(Acl, INTS, TEXTS, TEXTS), max_size=3)
@@ -64,7 +65,7 @@ def test_acls_come_back(acls: list[Acl]) -> None:
     assert (reader.acls(), reader.acls(), reader.remaining) == (tuple(acls), (OPEN_ACL,), 0)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("read", "packet"),
     [
         (Reader.int, INT.pack(7)),
@@ -119,7 +120,7 @@ def test_null_schemes_and_ids_of_acls() -> None:
     assert copy.deepcopy(Acl(31, "ip", NO_TEXT)).id is NO_TEXT
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "raw"),
     [
         ("/a\0\x7f", b"/a\0\x7f"),

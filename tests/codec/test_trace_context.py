@@ -5,6 +5,7 @@ import pytest
 from codec.errors import FrameTooLong
 from codec.jute import pack_buffer
 from codec.trace_context import MAX_CONTEXT, TraceContext, TracedFrame, TracedFramer, decode_context
+from tests.table import one_by_one
 
 _UUID = b"0af76519-16cd-43dd-8448-eb211c80319c"
 _TRACE = 0x0AF7651916CD43DD8448EB211C80319C
@@ -26,7 +27,7 @@ def test_packets_cut_at_every_byte() -> None:
         assert _packets(frames) == [(b"one", None), (b"two", _CONTEXT), (b"", None)]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "text",
     [
         b"\n1\n\n1\n",

@@ -6,6 +6,7 @@ import pytest
 
 from lab.oracle.wire import Closed, Session, Silent, Stat
 from tests.compat.compare import Answer, Matcher, Mismatch, Notice, Outcome, Seen, ZxidMap
+from tests.table import one_by_one
 
 LEFT_STAT = Stat(5, 6, 1000, 2000, 1, 2, 3, 0x100, 4, 5, 7)
 RIGHT_STAT = Stat(50, 61, 1111, 2222, 1, 2, 3, 0x999, 4, 5, 77)
@@ -57,7 +58,7 @@ DIFFERENT: list[tuple[list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), DIFFERENT)
+@one_by_one(("left", "right"), DIFFERENT)
 def test_a_difference_is_found(left: list[Seen], right: list[Seen]) -> None:
     with pytest.raises(Mismatch):
         compare(left, right)

@@ -14,6 +14,7 @@ from console.answers import trees
 from proxy.admin.facts import Facts
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import alone, answered, create, text
+from tests.table import one_by_one
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
 _AMY = digest_identity(b"amy:secret")
@@ -205,7 +206,7 @@ async def test_the_list_of_proxies_says_how_far_a_copy_is_behind(monkeypatch: py
             assert (await operator.got("proxies"))["copy"] == shown
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("name", "query", "status"),
     [
         ("node", {"path": "/\0"}, 404),

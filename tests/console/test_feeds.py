@@ -284,6 +284,7 @@ def _of_chunks(answer: bytes) -> bytes:
     return body
 
 
+@pytest.mark.long
 async def test_a_slow_reader_costs_bounded_memory_and_hears_where_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,14 +1,13 @@
 """Headers by which requests are refused."""
 
-import pytest
-
 from console.people.guard import HEADER, Kind, refusal
+from tests.table import one_by_one
 
 _OWN = {"Host": "localhost:8080", HEADER: "1"}
 _LINKED = {**_OWN, "Sec-Fetch-Site": "cross-site"}
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("headers", "kind", "words"),
     [
         (_OWN, Kind.API, ""),

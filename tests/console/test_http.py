@@ -17,6 +17,7 @@ from lab.servers.tls import Authority
 from proxy.config import parse
 from proxy.frontend.certificates import TlsContext
 from tests.console.consoles import ASSETS, PASSWORD, Operator, alone, amy_and_ben, place
+from tests.table import one_by_one
 
 
 async def test_nothing_is_answered_without_a_login() -> None:
@@ -51,6 +52,7 @@ async def test_a_login_is_a_cookie_that_no_script_and_no_other_site_has() -> Non
         assert {"HttpOnly", "SameSite=Strict", "Path=/console"} <= set(cookie.split("; "))
 
 
+@pytest.mark.long
 async def test_passwords_cannot_be_tried_without_end() -> None:
     async with place("amy") as where, where.operator() as operator:
         answers = [await operator.log_in("amy", "wrong horse") for _ in range(7)]
@@ -58,6 +60,7 @@ async def test_passwords_cannot_be_tried_without_end() -> None:
         assert await operator.log_in("amy") == 429
 
 
+@pytest.mark.long
 async def test_who_tries_passwords_does_not_lock_out_a_browser_in_which_its_user_has_logged_in() -> None:
     async with place("amy", "bob") as where, where.operator() as operator, where.operator() as stranger:
         assert await operator.log_in("amy") == 200
@@ -147,7 +150,7 @@ async def test_files_are_sent_again_only_if_they_changed() -> None:
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("body", "status"),
     [
         (b"", 400),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from console.people.passwords import is_right, line, make, read
+from tests.table import one_by_one
 
 _LINE = line("amy", make("correct horse"))
 
@@ -23,7 +24,7 @@ def test_a_password_has_a_length(password: str) -> None:
         make(password)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a:b", "x" * 65, "ä", "-a", "a\nb"])
+@one_by_one("name", ["", "a b", "a:b", "x" * 65, "ä", "-a", "a\nb"])
 def test_a_name_that_is_none(name: str) -> None:
     with pytest.raises(ValueError, match="is no user's name"):
         line(name, make("correct horse"))

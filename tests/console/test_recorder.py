@@ -33,6 +33,7 @@ def test_rates_and_times_are_those_between_two_samples() -> None:
     assert (found["events"], found["everyMs"], found["points"]) == ([3.0, 0.0], 2000, 90)
 
 
+@pytest.mark.long
 def test_an_hour_has_no_more_points_and_hides_no_slow_moment() -> None:
     subject = subjects.subject_of()
     recorder = Recorder(Facts(subject))

@@ -9,16 +9,17 @@ from codec import client as zk
 from ctl.life import show
 from proxy.state.capture import new_machine
 from proxy.state.sessions import Session
-from schema.entry import KILLED, Kind, Request, Written, encode_attach, encode_carry_over, encode_close
+from schema.entry import KILLED, Kind, Request, Written, encode_carry_over, encode_close, encode_terms
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
+from tests.table import one_by_one
 
 _OPENED = "opened, timeout 30000 ms"
 
 
 def _attached(session_id: int, password: bytes = PASSWORD) -> Request:
-    return Request(Kind.ATTACH, session_id, 0, (), encode_attach(5000, password))
+    return Request(Kind.ATTACH, session_id, 0, (), encode_terms(5000, password))
 
 
 def _closed(session_id: int, reason: str, holder: str) -> Request:
@@ -36,7 +37,7 @@ def _entries(*requests: tuple[str, Request]) -> list[Written]:
     ]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("requests", "events"),
     [
         ([("a", opened(1)), ("a", asked(1, zk.close()))], [_OPENED, "ended by its client"]),

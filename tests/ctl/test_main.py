@@ -27,6 +27,7 @@ from proxy.log.record import look
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
 from tests.proxy.log.trees import Tree, created
+from tests.table import one_by_one
 from zketcd.__main__ import main
 
 
@@ -310,7 +311,7 @@ def test_wrong_usage(arguments: list[str], words: str, capsys: pytest.CaptureFix
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "expected"),
     [
         ([], "http://127.0.0.1:2379"),

@@ -3,9 +3,10 @@
 import pytest
 
 from pipeline.addresses import etcd_and_prefix, is_in_etcd
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("url", "endpoints", "prefix"),
     [
         ("etcd://a:1/zketcd", "http://a:1", "/zketcd"),
@@ -23,9 +24,7 @@ def test_a_prefix_may_begin_with_a_slash_or_not(url: str, endpoints: str, prefix
     assert etcd_and_prefix(url) == (endpoints, prefix)
 
 
-@pytest.mark.parametrize(
-    "url", ["etcd://", "etcd://a:1", "etcd://a:1/", "etcd:///zketcd", "etcd://a:1?zketcd"]
-)
+@one_by_one("url", ["etcd://", "etcd://a:1", "etcd://a:1/", "etcd:///zketcd", "etcd://a:1?zketcd"])
 def test_a_name_without_hosts_or_prefix(url: str) -> None:
     with pytest.raises(ValueError, match=r"is not etcd://HOST:PORT/PREFIX, nor etcd://HOST:PORT\?prefix="):
         etcd_and_prefix(url)

@@ -15,6 +15,7 @@ import pytest
 from proxy.config import OPTIONS, Config, parse, parse_with, parser
 from proxy.sasl.digest_md5 import secret
 from schema.budgets import Rule
+from tests.table import one_by_one
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
@@ -284,7 +285,7 @@ _WRONG = {
 }
 
 
-@pytest.mark.parametrize("option", _WRONG)
+@one_by_one("option", _WRONG)
 def test_a_wrong_value_is_named_with_its_option(option: str, complaint: Callable[..., str]) -> None:
     for value in _WRONG[option]:
         said = complaint(f"--{option}={value}")
@@ -298,7 +299,7 @@ _NO_ADMIN = "--admin-listen=none"
 _USERS = f"--console-users={__file__}"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "said"),
     [
         (["--listen=a:1", "--admin-listen=a:1"], "--listen and --admin-listen are both a:1"),
@@ -336,7 +337,7 @@ def test_values_that_contradict(arguments: list[str], said: str, complaint: Call
     assert re.search(said, complaint(*_CERTIFICATE, *arguments))
 
 
-@pytest.mark.parametrize("option", sorted(_PARTNERS))
+@one_by_one("option", sorted(_PARTNERS))
 def test_options_that_go_together(option: str, complaint: Callable[..., str]) -> None:
     said = complaint(f"--{option}", _OPTIONS[option][1])
     assert f"--{option}" in said
@@ -402,7 +403,7 @@ def test_a_bad_file_is_one_line(
     assert said in line
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "console"),
     [
         ([], True),

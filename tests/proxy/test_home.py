@@ -2,15 +2,14 @@
 
 import socket
 
-import pytest
-
 from proxy.config import parse
 from proxy.home import home_of, numbers_of
+from tests.table import one_by_one
 
 _NAME = socket.gethostname()
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "listen", "admin"),
     [
         ("--listen 0.0.0.0:1 --admin-listen 0.0.0.0:2", "0.0.0.0:1", f"http://{_NAME}:2"),

@@ -47,6 +47,7 @@ from schema.keys import Keyspace
 from tests.pipeline.follow.test_target import opened
 from tests.proxy.log.proxies import until
 from tests.proxy.log.test_standby import Follower
+from tests.table import one_by_one
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
@@ -342,8 +343,8 @@ def test_without_a_host_both_families_are_served(host: str, families: tuple[bool
         assert (_answers(listener, "127.0.0.1"), _answers(listener, "::1")) == families
 
 
-@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM])
-@pytest.mark.parametrize("fails", ["socket", "bind"])
+@one_by_one("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM])
+@one_by_one("fails", ["socket", "bind"])
 def test_a_host_without_ipv6_serves_ipv4(error: int, fails: str) -> None:
     class Socket(socket.socket):
         def __init__(

@@ -15,6 +15,7 @@ from proxy.log.append.syncs import Syncs
 from proxy.server import Server
 from proxy.watchdog import Watchdog, WatchdogThread, limit_of
 from schema.entry import Kind
+from tests.table import one_by_one
 
 _LIMIT = 60.0
 _REQUEST = Pending(Kind.CLIENT, 7, 5, (), b"")
@@ -118,7 +119,7 @@ def _blocked(world: World) -> None:
 _PLACES = [_sent, _sync, _refused, _parked, _slow, _flush, _blocked]
 
 
-@pytest.mark.parametrize("place", _PLACES)
+@one_by_one("place", _PLACES)
 def test_each_place(place: Callable[[World], None]) -> None:
     world = World()
     assert world.wait(200) == ""
@@ -126,7 +127,7 @@ def test_each_place(place: Callable[[World], None]) -> None:
     assert " for 6" in world.wait(70)
 
 
-@pytest.mark.parametrize("place", _PLACES[:-1])
+@one_by_one("place", _PLACES[:-1])
 def test_what_waits_is_another_one_each_time(place: Callable[[World], None]) -> None:
     world = World()
 
@@ -144,7 +145,7 @@ def test_what_waits_is_another_one_each_time(place: Callable[[World], None]) -> 
 
 
 def test_an_etcd_that_does_not_answer(world: World) -> None:
-    assert world.wait(3600, answers=False) == ""
+    assert world.wait(600, answers=False) == ""
     assert world.wait(50) == "", "its time begins anew"
     assert world.wait(20)
 
@@ -160,7 +161,7 @@ def test_an_etcd_that_fails_or_refuses(world: World, method: str, kind: str) -> 
         if turns["all"] % 5 == 0:
             world.calls.failures[method, kind] += 1
 
-    assert world.wait(3600, attempt) == ""
+    assert world.wait(600, attempt) == ""
 
 
 def test_a_request_for_the_status_that_is_refused_does_not_excuse_it(world: World) -> None:
@@ -178,16 +179,16 @@ def test_a_process_that_stood_still(world: World) -> None:
 
 def test_a_handover(world: World) -> None:
     world.outbox.is_held = True
-    assert world.wait(3600) == ""
+    assert world.wait(600) == ""
 
 
 def test_a_load(world: World) -> None:
     world.live.clear()
-    assert world.wait(3600) == ""
+    assert world.wait(600) == ""
 
 
-@pytest.mark.parametrize("place", [_sent, _parked, _slow])
-@pytest.mark.parametrize("slices", ["worker", "reads"])
+@one_by_one("place", [_sent, _parked, _slow])
+@one_by_one("slices", ["worker", "reads"])
 def test_work_in_slices(place: Callable[[World], None], slices: str) -> None:
     world = World()
     place(world)
@@ -197,7 +198,7 @@ def test_work_in_slices(place: Callable[[World], None], slices: str) -> None:
     def slice_() -> None:
         work.began = world.now
 
-    assert world.wait(3600, slice_) == ""
+    assert world.wait(600, slice_) == ""
     assert world.wait(70), "the next slice does not come"
 
 

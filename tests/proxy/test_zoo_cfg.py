@@ -6,13 +6,14 @@ import pytest
 
 from proxy import zoo_cfg
 from proxy.config import OPTIONS
+from tests.table import one_by_one
 
 
 def read(text: str, *given: str) -> zoo_cfg.Found:
     return zoo_cfg.read(text, OPTIONS, lambda option: option in given)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "found"),
     [
         ("tickTime=2000", {"tickTime": "2000"}),
@@ -33,7 +34,7 @@ def test_the_file_is_read_as_java_does(text: str, found: dict[str, str]) -> None
     assert zoo_cfg.properties(text) == found
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "options"),
     [
         ("clientPort=2182", {"listen": ":2182"}),
@@ -82,7 +83,7 @@ def test_what_means_the_same_is_used(text: str, options: dict[str, str]) -> None
     assert found.unknown == ()
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "reason"),
     [
         ("authProvider.1=org.example.Mine", "authProvider.1=org.example.Mine: zketcd has only digest"),

@@ -19,6 +19,7 @@ from schema.budgets import (
 from schema.errors import BadValue
 from schema.json_values import pack_json
 from schema.pages import StateValue, decode_state, encode_state
+from tests.table import one_by_one
 
 _STATE = StateValue(5, 64, 2, 7, {"a": 1}, ())
 _BUDGETS = BudgetsValue(1_000, {"b": -3, "a": 0}, (BudgetValue("/a", 500, 0, -7_000, 0, 990),))
@@ -49,7 +50,7 @@ def test_budgets_are_a_member_of_the_state_only_where_there_are_some() -> None:
     assert decode_state(encode_state(_STATE)).budgets == NO_BUDGETS
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "change",
     [
         {"clock": "1"},

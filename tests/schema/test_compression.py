@@ -12,6 +12,7 @@ from schema import compression
 from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, MAX_BODY, ZSTD_FROM, seal, unseal, unseal_head
 from schema.errors import BadValue
 from tests.schema.damage import assert_all_damage_is_refused
+from tests.table import one_by_one
 
 _ENVELOPE = Struct(">BIBII")
 
@@ -70,7 +71,7 @@ _ZEROS = seal(7, bytes(5000))[ENVELOPE_SIZE:]
 _MANY_ZEROS = seal(7, bytes(70_000))[ENVELOPE_SIZE:]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("value", "message"),
     [
         (b"\x07", "it of 1 bytes is cut short"),

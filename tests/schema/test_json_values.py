@@ -12,6 +12,7 @@ from schema.errors import BadValue
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import TEXTS
+from tests.table import one_by_one
 
 _MEMBERS = st.dictionaries(
     TEXTS.filter(lambda name: name not in ("schema", "crc")),
@@ -37,7 +38,7 @@ def test_all_damage_is_refused(members: dict[str, object]) -> None:
     assert_all_damage_is_refused(lambda value: unpack_json(value, "it"), pack_json(members))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("value", "message"),
     [
         (b"", "it is not JSON"),

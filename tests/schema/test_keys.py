@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace, ParsedKey, snapshot_name
+from tests.table import one_by_one
 
 KEYS = Keyspace("/some/prefix")
 _INCARNATIONS = st.text("0123456789abcdefXYZ_.-", min_size=1, max_size=12)
@@ -82,13 +83,13 @@ snapshot/x-cafe/state
 """
 
 
-@pytest.mark.parametrize("rest", ["", *_FOREIGN.split()])
+@one_by_one("rest", ["", *_FOREIGN.split()])
 def test_foreign_keys_are_refused(rest: str) -> None:
     with pytest.raises(ForeignKey, match="not a key of zketcd's schema"):
         KEYS.parse(KEYS.start + rest.encode())
 
 
-@pytest.mark.parametrize("prefix", ["/some/prefix2", "/some/prefi", "/some/prefix/more", "/other", "/some"])
+@one_by_one("prefix", ["/some/prefix2", "/some/prefi", "/some/prefix/more", "/other", "/some"])
 def test_keys_of_a_prefix_next_to_ours_are_foreign(prefix: str) -> None:
     other = Keyspace(prefix)
     name = snapshot_name(1, "cafe")

@@ -33,6 +33,7 @@ from schema.pages import (
 from schema.znode import OPEN_ACL, Znode
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import INTS, LONGS, PATHS, TEXTS, UNSIGNED, ZNODES, fields
+from tests.table import one_by_one
 
 _NODES = st.lists(st.tuples(PATHS, ZNODES), min_size=1, max_size=8).map(
     lambda nodes: sorted(dict(nodes).items())
@@ -113,7 +114,7 @@ def _changed(place: int, new: bytes) -> bytes:
     return seal(0x4E, _BODY[:place] + new + _BODY[place + len(new) :], _HEAD)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("page", "message"),
     [
         (seal(0x4E, _BODY, b"\0\0\0\x03" + _HEAD[4:]), "3 znodes has 2 paths|has only|should start"),
@@ -155,6 +156,7 @@ def _many(count: int, data: int, seed: int = 1) -> list[tuple[str, Znode]]:
     return [(f"/many/{number:08d}", _node(noise.randbytes(data), zxid=number)) for number in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [0, 50, 5000])
 @pytest.mark.parametrize("target", [4096, PAGE_BYTES])
 def test_pages_hold_all_znodes_and_are_about_as_large_as_wanted(data: int, target: int) -> None:
@@ -166,6 +168,7 @@ def test_pages_hold_all_znodes_and_are_about_as_large_as_wanted(data: int, targe
         assert sum(map(len, written)) / len(written) > target / 3
 
 
+@pytest.mark.long
 def test_pages_stay_small_where_noise_follows_what_compresses_well() -> None:
     zeros = [(f"/a/{number:08d}", _node(bytes(1000))) for number in range(20_000)]
     nodes = zeros + _many(5000, 1000)

@@ -1,5 +1,6 @@
 """Path rules against a reference that reads like ZooKeeper's own PathUtils, character by character."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def _java_accepts(path: str) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_the_reference_and_the_rule_agree_on_every_character() -> None:
     differing = [
         hex(point)

@@ -14,6 +14,7 @@ from schema.pieces import PIECE_FORMAT, VALUE_BYTES, Joiner, cut, join
 from schema.znode import OPEN_ACL, Znode
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import fields
+from tests.table import one_by_one
 
 _MIB = 1 << 20
 _REQUEST = _MIB - 100  # what a client's request has room for
@@ -47,7 +48,7 @@ _TREES = {
 }
 
 
-@pytest.mark.parametrize("nodes", _TREES.values(), ids=_TREES)
+@one_by_one("nodes", _TREES.values(), ids=_TREES)
 def test_whatever_the_znodes_are_each_value_is_one_that_etcd_takes(nodes: list[tuple[str, Znode]]) -> None:
     nodes = sorted(nodes)
     values = list(cut(split_nodes(nodes)))
@@ -100,7 +101,7 @@ def _refuse() -> None:
     raise BadValue("no piece")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("values", "complaint"),
     [
         (_LARGE[:-1], "1 pieces of a page are missing"),

@@ -22,6 +22,7 @@ from schema.record import (
 )
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import LONGS, TEXTS, UNSIGNED
+from tests.table import one_by_one
 
 _SNAPSHOT = SnapshotRef("0000000000000005-cafe", 5, "cafe", 3, 1, 1234, 10, 2, 1 << 40, (1 << 64) - 1)
 _RECORD = TreeRecord(True, 14841639068965178418, 1, _SNAPSHOT, None)
@@ -81,7 +82,7 @@ def test_a_proxys_value_comes_back_and_is_read_by_and_from_proxies_that_know_no_
     assert (members["levels"], members["version"]) == ([1, 2], "0.2.0"), "all that proxies of before read"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "changes",
     [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}, {"visits": 1}],
 )
@@ -99,7 +100,7 @@ def _members(**changes: Any) -> dict[str, Any]:
 _DIGEST = _SNAPSHOT._asdict()
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "changes",
     [
         {"complete": 1},

@@ -2,7 +2,6 @@
 
 import struct
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from schema.znode import (
     wrap_int,
 )
 from tests.schema.strategies import INTS, LONGS, ZNODES, fields
+from tests.table import one_by_one
 
 _STAT = struct.Struct(">qqqqiiiqiiq")
 
@@ -31,7 +31,7 @@ def test_the_open_acl_is_the_one_that_the_codec_makes() -> None:
     assert jute.Reader(jute.OPEN_ACLS).acls() is OPEN_ACL
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("owner", "session", "ttl"),
     [
         (0, 0, 0),

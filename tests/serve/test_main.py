@@ -92,6 +92,7 @@ def test_traces_without_their_library(
     assert "`make setup-otel`" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variable",
     [

@@ -42,6 +42,7 @@ def test_bash_offers(bash: Path, words: list[str], offered: set[str]) -> None:
     assert set(printed.split()) == offered
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shell", "head"), [("zsh", "#compdef zketcd"), ("fish", "complete ")])
 def test_other_shells_know_all_commands(shell: str, head: str) -> None:
     script = completion.script(shell)

@@ -105,6 +105,7 @@ def test_only_what_a_command_needs_is_loaded(arguments: list[str], unwanted: set
     assert unwanted.isdisjoint(printed.splitlines()[-1].split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "status"),
     [("help", 1), ("inspect", 2)],  # 1 would mean that trees cannot be moved

@@ -88,14 +88,12 @@ class Follow:
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
-        standby_within: float = 0,
+        standby: Standby | None = None,
     ) -> None:
         """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
 
-        Without a `successor`, `run` raises NotContinued where one is needed. `standby_within`: seconds for
-        which clients are served without the standby; 0: for ever.
-
-        `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
+        Without a `successor`, `run` raises NotContinued where one is needed. `drained` waits until all that
+        was delivered has taken effect; only for copies.
         """
         self._machine = machine
         self._drained = drained
@@ -114,14 +112,7 @@ class Follow:
         )
         #: Whether clients may see the state.
         self.staleness = Staleness(
-            etcd,
-            follower,
-            machine,
-            self.watch_guard,
-            consumer.stopped_serving,
-            limit,
-            clock,
-            Standby(etcd, keys, standby_within, clock),
+            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock, standby
         )
         self.last_load = LastLoad()
         #: Set while the watch is up.

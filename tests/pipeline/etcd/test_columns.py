@@ -28,6 +28,7 @@ znode_rows = st.builds(
 )
 
 
+@pytest.mark.long
 @given(st.lists(znode_rows, min_size=1, max_size=20, unique_by=lambda row: row.path))
 def test_pages_are_those_of_schema(given: list[ZnodeRow]) -> None:
     given.sort()
@@ -57,6 +58,7 @@ def test_a_server_without_utf8_sums_question_marks() -> None:
     assert narrow[1] == columns.hashes(batch)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [7, 1000])
 def test_rows_in_any_order_become_sorted_pages(size: int) -> None:
     given = [row(f"/n{n:05}", data=random.Random(n).randbytes(300)) for n in range(5000)]

@@ -195,6 +195,7 @@ async def test_a_page_that_is_missing_is_found(etcd: FakeEtcdClient) -> None:
         await finish(etcd, KEYS, begun, ref)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE])
 async def test_lost_answers_anywhere_do_no_harm(fate: Fate) -> None:
     for lost in itertools.count():

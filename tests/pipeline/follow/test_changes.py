@@ -21,6 +21,7 @@ from tests.pipeline.follow.histories import History, node_pages, parsed
 from tests.pipeline.trees import transaction
 from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import Said, assert_sound
+from tests.table import one_by_one
 
 
 def hand_on(machine: Machine, changes: Followed) -> int:
@@ -120,7 +121,7 @@ def test_changes_that_do_not_fit_are_taken_back(caplog: pytest.LogCaptureFixture
     assert_sound(other)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "wrong",
     [
         transaction(1, OpCode.CREATE, "/zookeeper", data=b"", owner=0),

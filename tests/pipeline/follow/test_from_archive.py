@@ -105,6 +105,7 @@ async def test_it_reads_what_is_archived_meanwhile(
     await world.check()
 
 
+@pytest.mark.long
 async def test_an_archive_that_grows_all_the_time(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each listing finds more than the last one: the copy is level all the same."""
     listings = 0

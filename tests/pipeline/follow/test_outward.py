@@ -85,6 +85,7 @@ async def test_first_children(world: World) -> None:
     await world.check()
 
 
+@pytest.mark.long
 async def test_what_was_torn_is_written_again(world: World) -> None:
     await world.check()
     await world.write()
@@ -132,6 +133,7 @@ async def test_digests_of_a_tree_with_budgets(world: World) -> None:
         await world.check()
 
 
+@pytest.mark.long
 async def test_logs_roll_and_old_snapshots_go(world: World) -> None:
     with mock.patch.object(files, "_LOG_BYTES", 400):
         for _ in range(8):
@@ -230,6 +232,7 @@ async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str
     await world.check()
 
 
+@pytest.mark.long
 async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """Whichever request meets the outage first."""
     store = world.client.store

@@ -39,6 +39,7 @@ async def followed(folder: Path, at: int) -> Failing:
     return etcd
 
 
+@pytest.mark.long
 async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wherever it begins, and however long it lasts, the tree is the same afterwards."""
     most = (await followed(folder, 0)).requests

@@ -41,9 +41,9 @@ from schema.entry import (
     Kind,
     Request,
     decode_entry,
-    encode_attach,
     encode_epoch,
     encode_level,
+    encode_terms,
 )
 from schema.followed import decode_followed, decode_sign, encode_followed
 from schema.keys import Keyspace
@@ -178,6 +178,7 @@ async def _has_metrics(file: Path) -> bool:
     return "zketcd_copy_level_timestamp_seconds 1" in text and "zketcd_copy_behind 0" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
     for killed_in in at_each_txn(counts=counts, more_than=10):
@@ -219,7 +220,7 @@ async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.
     await world.level()
     session = world.tree.session("a")
     for timeout_ms in range(7000, 7120):
-        request = Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, PASSWORD))
+        request = Request(Kind.ATTACH, session, 0, (), encode_terms(timeout_ms, PASSWORD))
         await world.tree.send("a", [request])
         if timeout_ms % 40 == 39:
             await world.tree.snapshot("a")
@@ -302,6 +303,7 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
     await world.check()
 
 
+@pytest.mark.long
 async def test_all_entries_of_a_proxy_that_came_during_a_long_outage_are_copied(world: World) -> None:
     """They are read in slices, between which the copy is written."""
     await world.level()
@@ -554,6 +556,7 @@ async def test_an_entry_that_was_changed_in_etcd(world: World) -> None:
         await world.level()
 
 
+@pytest.mark.long
 async def test_both_etcds_are_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """Whichever request meets the outage first."""
     await world.write()
@@ -648,6 +651,7 @@ async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World)
     assert not await is_asked()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("where", ["source", "target"])
 async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:

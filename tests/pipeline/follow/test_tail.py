@@ -80,6 +80,7 @@ def test_it_goes_on_from_any_transaction(member: Member) -> None:
     assert zxids(member.tail(5, 12345)) == [6, 7, 8, 9, 10]
 
 
+@pytest.mark.long
 def test_a_torn_end_may_still_be_written(member: Member) -> None:
     file = member.roll(1, 3, padding=0)
     raw = file.read_bytes()

@@ -101,6 +101,7 @@ async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
     assert (there.finished, there.zxid, there.source) == (True, 1 << 32, "/data")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
@@ -139,6 +140,7 @@ def _snapshots(store: FakeEtcd) -> set[bytes]:
     return {key.removeprefix(KEYS.snapshots).partition(b"/")[0] for key in pages}
 
 
+@pytest.mark.long
 async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.etcd.requests.RETRY", 0.0)
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))

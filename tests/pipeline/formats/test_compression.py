@@ -50,6 +50,7 @@ def test_snappy_streams_behind_one_another(tmp_path: Path) -> None:
     assert b"".join(chunks(str(tmp_path / "b.snappy"))) == b"oneone"
 
 
+@pytest.mark.long
 def test_a_file_that_swells(tmp_path: Path) -> None:
     """Output is taken in pieces, whatever the input."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(30_000_000)))

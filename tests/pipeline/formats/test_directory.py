@@ -25,11 +25,12 @@ from tests.pipeline.trees import (
     write_log,
     write_snapshot,
 )
+from tests.table import one_by_one
 
 ROOT = node("/", 0, ctime=0, mtime=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@one_by_one("name", NAMES)
 def test_a_sample_reads_to_what_its_server_served(name: str) -> None:
     found, nodes = read(SAMPLES / name)
     assert without_stats(seen(nodes)) == without_stats(expected(name))
@@ -42,7 +43,8 @@ def test_a_sample_reads_to_what_its_server_served(name: str) -> None:
 SNAPSHOTS = [(name, path.name) for name in NAMES for path in sorted((SAMPLES / name).glob("*/snapshot.*"))]
 
 
-@pytest.mark.parametrize(("name", "chosen"), SNAPSHOTS)
+@pytest.mark.long
+@one_by_one(("name", "chosen"), SNAPSHOTS)
 def test_from_every_snapshot_the_logs_lead_to_the_same_tree(name: str, chosen: str) -> None:
     found, nodes = read(SAMPLES / name, chosen=chosen)
     newest, newest_nodes = read(SAMPLES / name)

@@ -19,6 +19,7 @@ from pipeline.formats.text import decode
 from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.table import AclRow, TransactionRow
 from tests.pipeline.trees import NAMES, SAMPLES, transaction
+from tests.table import one_by_one
 
 ints = st.integers(-(1 << 31), (1 << 31) - 1)
 paths = st.text(st.characters(codec="utf-8", max_codepoint=0xD7FF), max_size=8).map(lambda name: "/" + name)
@@ -73,7 +74,7 @@ def test_transactions_read_back(rows: list[TransactionRow], digest: int | None) 
     assert transactions.digest_of(entry, "f") == digest
 
 
-@pytest.mark.parametrize("name", NAMES)
+@one_by_one("name", NAMES)
 def test_every_transaction_of_a_real_server_is_packed_as_it_was(name: str) -> None:
     for file in directory.files(str(SAMPLES / name))[1]:
         source = BytesSource(Path(file).read_bytes())
@@ -116,7 +117,7 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
     assert (read.paths, read.digest) == (None, 5)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("row", "reason"),
     [
         (transaction(9, OpCode.PING), "unknown type 11"),

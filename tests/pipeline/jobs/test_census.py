@@ -1,5 +1,7 @@
 """The census counts rightly and finds what cannot be moved; ephemerals left behind end as sessions do."""
 
+import pytest
+
 from pipeline.formats import digest
 from pipeline.jobs.census import Census, Dropped, Ending, Obstacle, take
 from pipeline.table import AclRow, ZnodeRow
@@ -47,6 +49,7 @@ def test_ephemerals_stay_with_their_session_and_few_of_the_others_are_kept_in_me
     assert found.kinds["ephemeral"] == 1001
 
 
+@pytest.mark.long
 def test_a_path_that_came_twice_and_a_parent_that_is_missing() -> None:
     tree = [node("/", 0), *(node(f"/{number}") for number in range(3000))]
     assert counted(*tree).fault is None

@@ -12,6 +12,7 @@ from pipeline.reading import Table
 from pipeline.running.runner import reason_for_spark
 from pipeline.sources.parquet import RemoteParquet
 from tests.pipeline.trees import SAMPLES, MemoryReader, node, write_parquet, write_snapshot
+from tests.table import one_by_one
 
 # A machine with neither Spark nor what comes with it.
 WITHOUT = "\n".join(
@@ -53,7 +54,7 @@ def _no_master(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("asked", "rows", "size", "by_spark"),
     [
         (None, None, None, False),

@@ -18,6 +18,7 @@ from proxy.etcd.model import EtcdUnknown
 from proxy.state.feed import Id, Made, Wanted
 from proxy.state.recording import NONE, Recorded, What
 from tests.pipeline.sources.streams import World, run_to_end
+from tests.table import one_by_one
 
 Row = tuple[int, str, int, int]
 
@@ -200,7 +201,7 @@ def test_etcd_is_away_for_a_moment(world: World, method: str, monkeypatch: pytes
     assert not away
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("option", "value", "reason"),
     [
         ("startingOffsets", "newest", "earliest or latest, not 'newest'"),

@@ -70,6 +70,7 @@ def trees(draw: st.DrawFn) -> list[ZnodeRow]:
     ]
 
 
+@pytest.mark.long
 @given(
     trees(),
     st.randoms(use_true_random=False),

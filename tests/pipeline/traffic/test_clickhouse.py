@@ -3,11 +3,12 @@
 import pytest
 
 from pipeline.traffic.clickhouse import Shape, shape_of
+from tests.table import one_by_one
 
 TABLE = "/clickhouse/tables/0b6-uuid/01"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("below", "kind"),
     [
         ("log/log-0000000001", "log"),
@@ -34,7 +35,7 @@ def test_what_belongs_to_a_replica(below: str, kind: str) -> None:
     assert shape_of(f"{TABLE}/replicas/{below}") == Shape(TABLE, kind, "r1")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("name", "change"),
     [
         ("all_0_0_0", "insert"),
@@ -50,6 +51,6 @@ def test_what_made_a_part(name: str, change: str | None) -> None:
     assert shape_of(f"{TABLE}/replicas/r1/parts/{name}/checksums") == shape
 
 
-@pytest.mark.parametrize("path", ["/", "/log/log-1", "/app/log", "/app/blocks", "/app/replicas", "/a/logs/x"])
+@one_by_one("path", ["/", "/log/log-1", "/app/log", "/app/blocks", "/app/replicas", "/a/logs/x"])
 def test_what_is_no_table(path: str) -> None:
     assert shape_of(path) is None

@@ -1,11 +1,10 @@
 """ZooKeeper's transactions as rows of traffic."""
 
-import pytest
-
 from codec.constants import OpCode
 from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.traffic.transactions import row
 from tests.pipeline.trees import transaction
+from tests.table import one_by_one
 
 
 def test_a_create() -> None:
@@ -22,7 +21,7 @@ def test_a_create() -> None:
     assert (found.result, found.nodes, found.parts, found.file, found.offset) == ("OK", 1, None, "log.1", 16)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("owner", "counter", "mode"),
     [
         (0, 8, "PERSISTENT_SEQUENTIAL"),

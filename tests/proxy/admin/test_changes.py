@@ -17,6 +17,7 @@ from proxy.state.auth.schemes import AuthSchemes
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.paths import ROOT
 from tests.proxy.admin import subjects
+from tests.table import one_by_one
 
 _ANYBODY, _SUPER = "digest bob:secret", "digest super:secret"
 
@@ -96,7 +97,7 @@ async def test_only_users_that_the_root_names_may_do_what_no_client_can() -> Non
     assert "secret" not in operator.killed[0][1]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("body", "error"),
     [
         (b"", "Missing required field: percentage"),

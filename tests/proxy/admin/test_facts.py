@@ -14,6 +14,7 @@ from proxy.support.latency import ConnectionLatency, Latency
 from schema.followed import Lag
 from schema.record import Home
 from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
+from tests.table import one_by_one
 
 MS = 1_000_000
 
@@ -84,7 +85,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts(replicated=LogFacts(is_full=True)).ready
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("proxies", "state", "leads"),
     [([], "standalone", None), (["a1"], "standalone", None), (["a1", "b"], "leader", True),
      (["b", "a1"], "follower", False), (["b", "c"], "follower", False)],

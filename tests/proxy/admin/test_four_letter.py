@@ -13,6 +13,7 @@ from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin.subjects import Connection, Session, connected, subject_of
 from tests.proxy.test_server import Client, serving
+from tests.table import one_by_one
 
 
 def said(asked: FourLetterWords, word: bytes, rest: bytes = b"") -> bytes | None:
@@ -132,7 +133,7 @@ async def test_stat_as_datadogs_agent_reads_it() -> None:
     assert [int(figures[name]) for name in ("Received", "Sent", "Connections", "Outstanding")] == [3, 3, 1, 0]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "allowed"),
     [
         ("", {"srvr"}),

@@ -183,6 +183,7 @@ async def test_the_page_of_another_site_sends_no_commands(browser: Browser) -> N
         assert (await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site}))[0] == 200
 
 
+@pytest.mark.long
 async def test_bad_requests_harm_nobody(browser: Browser) -> None:
     for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
         answer = await browser.ask_rudely(rude)

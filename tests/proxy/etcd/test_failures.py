@@ -1,12 +1,11 @@
 """Only what is on the list of definite refusals is one."""
 
-import pytest
-
 from proxy.etcd.failures import error_for
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "details",
     [
         "etcdserver: request timed out",

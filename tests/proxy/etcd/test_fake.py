@@ -38,6 +38,7 @@ from proxy.etcd.versions import parse
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.strategies import LEASES, txns
 from tests.proxy.etcd.watching import watching
+from tests.table import one_by_one
 
 PREFIX = b"/fake/"
 END = b"/fake0"
@@ -441,7 +442,7 @@ async def test_a_full_etcd() -> None:
     assert EtcdNoSpace in expected
 
 
-@pytest.mark.parametrize("fate", Fate)
+@one_by_one("fate", Fate)
 async def test_fates(fate: Fate) -> None:
     fake = FakeEtcdClient(FakeEtcd())
     fake.fates.append(fate)

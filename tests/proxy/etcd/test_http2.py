@@ -13,6 +13,7 @@ from proxy.etcd import http2
 from proxy.etcd.http2 import request_headers
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
+from tests.table import one_by_one
 
 
 async def test_a_request_is_what_grpc_prescribes() -> None:
@@ -316,7 +317,7 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
         await listening
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("frames", "words"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Is this an etcd's client URL?"),

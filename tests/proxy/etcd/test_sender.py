@@ -21,6 +21,7 @@ def window_updates(sent: bytes, stream: int) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", [1, 1000, 65_535, 1 << 20])
 async def test_a_large_request_waits_for_room(window: int) -> None:
     server = Server(window=window)
@@ -52,6 +53,7 @@ async def test_windows_that_shrink_and_grow() -> None:
     assert len(server.bodies[call.stream]) == 100_005
 
 
+@pytest.mark.long
 async def test_what_is_received_is_made_room_for() -> None:
     server, call = asked(last=False)
     server.h2.send_headers(call.stream, HEAD)

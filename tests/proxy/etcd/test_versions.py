@@ -2,17 +2,16 @@
 
 import re
 
-import pytest
-
 from lab.servers.process import REPOSITORY
 from proxy.etcd.versions import BUGS, Version, parse, reads_are_new, usable, warnings
+from tests.table import one_by_one
 
 LOSES_DATA = "lose or corrupt data"
 OLD_READS = "issue 20418"
 BUGS_OF_3_4_30 = "issue 15247", "issue 17529", OLD_READS
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("version", "expected"),
     [
         ("3.3.27", (LOSES_DATA,)),
@@ -47,14 +46,14 @@ def test_warnings(version: str, expected: tuple[str, ...]) -> None:
     assert reads_are_new(version) is (expected == ())
 
 
-@pytest.mark.parametrize("text", ["", "unknown", "3.4", "3.4.x", "3.4.2.1", "-1.2.3"])
+@one_by_one("text", ["", "unknown", "3.4", "3.4.x", "3.4.2.1", "-1.2.3"])
 def test_what_is_no_version_is_not_warned_of(text: str) -> None:
     assert parse(text) is None
     assert warnings(text) == []
     assert not reads_are_new(text)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("version", "new"),
     [
         ("3.4.41", False),

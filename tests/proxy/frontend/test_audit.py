@@ -3,8 +3,6 @@
 import re
 import struct
 
-import pytest
-
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, Acl, pack_string
@@ -15,6 +13,7 @@ from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED_PARTS
 from proxy.state.ops.multi import KINDS
+from tests.table import one_by_one
 
 _HEAD = "session=0x1\tuser=joe,10.0.0.1\tip=10.0.0.1\t"
 _USERS = (Identity("digest", "joe:hash="), Identity("super", ""), Identity("ip", "10.0.0.1"))
@@ -26,7 +25,7 @@ def lines(opcode: int, fields: object, err: int = 0, body: bytes = b"") -> list[
     return [line.removeprefix(_HEAD) for line in found]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("opcode", "fields", "err", "line"),
     [
         # ZooKeeper fails to write these two.
@@ -123,7 +122,7 @@ def test_each_part_that_a_multi_may_have_is_known_here() -> None:
     assert set(PARTS) == set(EXTENDED_PARTS)
 
 
-@pytest.mark.parametrize("opcode", EXTENDED_PARTS)
+@one_by_one("opcode", EXTENDED_PARTS)
 def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | KeeperOpCode) -> None:
     """The name of the sequential node is in the reply alone, behind the result of the part before it."""
     host = FakeHost(FakeLoop())

@@ -12,6 +12,7 @@ from lab.servers.tls import Authority
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds, read
 from proxy.support.environment import Clock
 from tests.proxy.log.proxies import until
+from tests.table import one_by_one
 
 _DAY = 86_400
 _NOW = 1_800_000_000
@@ -57,7 +58,7 @@ def test_what_is_no_certificate_is_left_out(tmp_path: Path) -> None:
     assert read(files, _NOW) == []
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("life", "left", "soon"),
     [(90, 15, False), (90, 13.9, True), (90, -1, True), (1, 0.3, False), (1, 0.19, True), (3650, 15, False)],
 )

@@ -162,6 +162,7 @@ def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int]
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
 
 
+@pytest.mark.long
 def test_frames_may_be_cut_at_every_byte() -> None:
     script = b"".join(
         (

@@ -1,7 +1,6 @@
 """The requests of one connection: which wait for which, and in which order they are answered."""
 
 import struct
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -223,7 +222,7 @@ def test_what_waits_for_an_authentication_keeps_the_time_at_which_it_came() -> N
     host.enforced_schemes = frozenset(["digest"])
     client = connected(host)
     client.connection.data_received(packet(Xid.AUTH, auth("digest", b"user:word")) + _puts([1, 2]))
-    between = time.perf_counter_ns()
+    between = host.clock.perf_counter_ns()
     client.connection.data_received(_puts([3]))
     client.loop.run()
     requests = host.pending

@@ -18,6 +18,7 @@ from proxy.frontend.proxy_protocol import (
 )
 from proxy.state.auth.ip import java_address
 from tests.proxy.frontend.proxy_headers import binary, framed, line
+from tests.table import one_by_one
 
 _FOUR = ("192.0.2.7", 52000)
 _SIX = ("2001:db8:0:0:0:0:0:9", 65535)
@@ -43,14 +44,14 @@ _GOOD: list[tuple[bytes, Source | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("header", "source"), _GOOD)
+@one_by_one(("header", "source"), _GOOD)
 def test_a_header_is_read_and_what_follows_left(header: bytes, source: Source | None) -> None:
     assert may_begin(header[:1])
     for rest in (b"", b"ruok", b"\x16\x03\x01", header):
         assert parse(header + rest) == Header(len(header), source)
 
 
-@pytest.mark.parametrize("header", [header for header, _ in _GOOD])
+@one_by_one("header", [header for header, _ in _GOOD])
 def test_cut_at_every_byte_it_is_not_whole_yet(header: bytes) -> None:
     assert [parse(header[:end]) for end in range(len(header))] == [None] * len(header)
 
@@ -98,7 +99,7 @@ _BAD = [
 ]
 
 
-@pytest.mark.parametrize(("data", "reason"), _BAD)
+@one_by_one(("data", "reason"), _BAD)
 def test_a_bad_header_is_refused_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(BadHeader, match=reason):
         parse(data)

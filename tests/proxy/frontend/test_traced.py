@@ -14,7 +14,6 @@ from proxy.frontend.request_logs import Stages
 from proxy.frontend.requests import SaslAnswer
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
-from proxy.support.environment import HOST
 from proxy.traces.span import Decision, Span, Tracer
 
 
@@ -38,7 +37,7 @@ def _host(each: int = 1) -> tuple[FakeHost, FakeTracer]:
     tracer = FakeTracer(each)
     host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, HOST.clock.perf_counter_ns)
+    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, host.clock.perf_counter_ns)
     return host, tracer
 
 

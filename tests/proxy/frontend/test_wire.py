@@ -12,6 +12,7 @@ from codec.packets import ConnectRequest
 from lab.fakes.connection import PASSWORD, SESSION, Client
 from proxy.state.operation import Operations
 from proxy.state.ops import EXTENDED, PLAIN
+from tests.table import one_by_one
 
 _HUGE = (1 << 40) + 7
 
@@ -124,7 +125,7 @@ def test_auth_multi_what_is_malformed_and_the_end_of_the_session() -> None:
     assert client.transport.is_closed()
 
 
-@pytest.mark.parametrize("size", range(12))
+@one_by_one("size", range(12))
 def test_a_packet_without_a_whole_header(size: int) -> None:
     client = _connected()
     client.send(pack_buffer(bytes(size)))
@@ -161,7 +162,7 @@ def test_without_extensions_the_version_says_nothing() -> None:
     assert client.outcomes() == [(1, ErrorCode.UNIMPLEMENTED)]
 
 
-@pytest.mark.parametrize("version", [-1, 1, 9, 13, 42, 2**31 - 1])
+@one_by_one("version", [-1, 1, 9, 13, 42, 2**31 - 1])
 def test_other_versions_are_not_looked_at(version: int) -> None:
     client = _opened(_handshake(version))
     assert client.host.attached == [ConnectRequest(version, 0, 4000, 0, bytes(16), True)]

@@ -44,6 +44,7 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     server.log.applier.worker.hold.assert_not_called()
 
 
+@pytest.mark.long
 async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the_attempt() -> None:
     """Else it binds the ports, and ends since they are taken, if this process takes a moment to drain."""
     ours, theirs = socket.socketpair()

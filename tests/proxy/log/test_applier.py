@@ -408,6 +408,7 @@ async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
     assert world.stats.reloads == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [True, False])
 async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(own: bool) -> None:
     world = World(slice_seconds=0.0)

@@ -122,6 +122,7 @@ async def test_all_readers_come_to_the_states_of_a_follower(seed: int) -> None:
             assert _state(await log.loaded(Wanted(previous=turn > 1))) == _state(newest)
 
 
+@pytest.mark.long
 async def test_an_archive_has_the_state_at_each_position(tmp_path: Path) -> None:
     log = _Log(5)
     await log.make(*NAMES)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,7 @@ async def test_it_begins_between_two_entries() -> None:
     assert place.paths() == (["/c"] if place.recent.floor == 3 else [])
 
 
+@pytest.mark.long
 async def test_what_is_kept_has_a_bound() -> None:
     place = _Place(most=100_000)
     await place.recent.open()

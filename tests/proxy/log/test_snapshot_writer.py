@@ -93,6 +93,7 @@ async def check_after_the_next(tree: Tree) -> None:
     assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
 
 
+@pytest.mark.long
 async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() -> None:
     seen: set[str] = set()
     for steps in range(200):
@@ -359,7 +360,9 @@ def _acl_set(tree: Tree, path: str, name: str) -> Request:
     return Request(Kind.CLIENT, tree.session("a"), OpCode.SET_ACL, (), body)
 
 
-@pytest.mark.parametrize("case", ["a path", "ACLs of many nodes", "data and ACL of one node"])
+@pytest.mark.parametrize(
+    "case", ["a path", pytest.param("ACLs of many nodes", marks=pytest.mark.long), "data and ACL of one node"]
+)
 async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
     """Else the log is never truncated, until etcd is full."""
     tree = await Tree().make("a")

@@ -30,6 +30,7 @@ from schema.entry import Kind, Request, decode_forget, encode_close
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, TreeRecord
 from tests.proxy.log.trees import Tree
+from tests.table import one_by_one
 
 _REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 7)
 
@@ -107,7 +108,7 @@ class World:
         return None
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("incarnation", "size", "requests", "seconds"),
     [
         ("a", 4999, 49, None),

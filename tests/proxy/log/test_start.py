@@ -232,6 +232,7 @@ async def test_two_damaged_snapshots_are_the_end(tree: World) -> None:
         await tree.load()
 
 
+@pytest.mark.long
 async def test_truncation_overtakes_a_start(tree: World) -> None:
     """At every request of a load, two snapshots and their truncation come in between."""
     for name in "xy":

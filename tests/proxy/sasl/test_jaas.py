@@ -3,12 +3,13 @@
 import pytest
 
 from proxy.sasl.jaas import Jaas, read
+from tests.table import one_by_one
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "passwords"),
     [
         (f'Server {{ {DIGEST} user_bob="word"; }};', {"bob": "word"}),
@@ -35,7 +36,7 @@ def test_a_keytab() -> None:
     assert read(text, "Other") == Jaas({}, "/etc/zk.keytab", "zookeeper/host@REALM")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "said"),
     [
         ("", "no section Server; the sections are: none"),

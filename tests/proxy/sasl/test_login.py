@@ -11,6 +11,7 @@ from proxy.sasl.gssapi_server import Credentials, Gssapi, Missing
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.sasl.principal import Naming, realm_of
+from tests.table import one_by_one
 
 USERS = {"bob": secret("bob", "word")}
 
@@ -56,7 +57,7 @@ def test_with_a_keytab_both_are_there(kdc: Kdc, monkeypatch: pytest.MonkeyPatch)
         assert "\n" not in str(missing.value)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("principal", "whole", "no_host", "no_realm", "neither"),
     [
         ("bob", "bob", "bob", "bob", "bob"),
@@ -81,9 +82,7 @@ def test_the_realm_of_the_server() -> None:
     assert Naming(remove_realm=True).name_of("bob@HERE") == "bob@HERE"
 
 
-@pytest.mark.parametrize(
-    "principal", ["", "zookeeper", "zookeeper@R", "zookeeper/h", "/h@R", "z/@R", "z/h@", "z/h/i@R"]
-)
+@one_by_one("principal", ["", "zookeeper", "zookeeper@R", "zookeeper/h", "/h@R", "z/@R", "z/h@", "z/h/i@R"])
 def test_what_is_no_servers_principal(principal: str) -> None:
     with pytest.raises(ValueError, match="SERVICE/HOST@REALM"):
         realm_of(principal)

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.users import add, lines, user
+from tests.table import one_by_one
 
 BOB = secret("bob", "word")
 
@@ -21,7 +22,7 @@ def test_a_user(text: str, password: str) -> None:
     assert user(text) == ("bob", secret("bob", password))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "said"),
     [
         ("secret", "NAME:PASSWORD"),

@@ -13,6 +13,7 @@ from proxy.state.auth.schemes import ALWAYS, offered
 from proxy.state.outcome import Refusal
 from proxy.state.rights import rights_of
 from schema.znode import OPEN_ACL
+from tests.table import one_by_one
 
 
 def _expanded(acl: Any, *identities: Identity, schemes: frozenset[str] = ALWAYS) -> tuple[Acl, ...]:
@@ -32,7 +33,7 @@ def _refused(
     assert refusal.value.code is code
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "acl",
     [
         None,
@@ -52,7 +53,7 @@ IP = Acl(31, "ip", "10.0.0.1")
 
 
 # tests/compat/test_zxids.py compares these with ZooKeeper.
-@pytest.mark.parametrize(
+@one_by_one(
     ("acl", "code"),
     [
         ([Acl(31, "ip", NO_TEXT)], ErrorCode.MARSHALLING_ERROR),

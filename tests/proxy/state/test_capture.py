@@ -15,6 +15,7 @@ from schema.fixed import fixed_nodes
 from schema.pages import decode_state, encode_nodes, encode_state, page_header
 from schema.znode import OPEN_ACL
 from tests.proxy.state.world import CLUSTER, World, all_pages, assert_sound, reloaded
+from tests.table import one_by_one
 
 
 def _world() -> World:
@@ -73,7 +74,7 @@ def _page(*paths: str) -> bytes:
     return encode_nodes([(path, make_node(b"", OPEN_ACL, *[0] * 9)) for path in sorted(paths)])
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("node_pages", "complaint"),
     [
         ([], "no root"),

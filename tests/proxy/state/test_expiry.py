@@ -8,6 +8,7 @@ from proxy.state.expiry import Expiry
 from proxy.state.node import FullNode
 from schema.entry import NodeDue
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, ttl_owner
+from tests.table import one_by_one
 
 _DAY = 86_400_000  # ms
 
@@ -16,7 +17,7 @@ def _node(owner: int, *, mzxid: int = 12, created: int = 0) -> FullNode:
     return FullNode(b"", OPEN_ACL, owner, 11, mzxid, 13, 14, 15, 16, created, 0)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("owner", "created", "age", "max_never_used", "due"),
     [
         (CONTAINER_OWNER, 1, 0, 0, True),
@@ -35,7 +36,7 @@ def test_what_is_due(owner: int, created: int, age: int, max_never_used: int, du
     expiry.note(12, 5000)
     expected = NodeDue("/n", 16, 15, 11, max_never_used) if due else None
     assert expiry.due("/n", node, 5000 + age) == expected
-    node.children = {"/n/child"}
+    node.children = {"/n/child": None}
     assert expiry.due("/n", node, 5000 + age) is None
 
 
@@ -76,6 +77,7 @@ def test_of_another_state_nothing_is_known() -> None:
     assert expiry.due("/t", _node(ttl_owner(100)), 401) is not None
 
 
+@pytest.mark.long
 def test_a_month_takes_little_memory_and_ages_stay_exact_to_a_thousandth() -> None:
     expiry = Expiry(0)
     written: list[tuple[int, int]] = []  # zxid and time

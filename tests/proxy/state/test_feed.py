@@ -12,6 +12,7 @@ from proxy.state.rights import OPEN, rights_of
 from schema.entry import Kind, Request
 from schema.followed import Followed, encode_followed
 from tests.mirror import Mirror
+from tests.table import one_by_one
 
 _AMY = rights_of((Acl(1, "digest", "amy:hash"),))
 _BEGINNING = Id(0)
@@ -66,10 +67,8 @@ def test_server_sent_events_have_the_same_lines() -> None:
     assert _ALL.last(Id(5), "why") == b'{"id":"0x5","end":"why"}\n'
 
 
-@pytest.mark.parametrize("events", [False, True])
-@pytest.mark.parametrize(
-    "data", ["\1" * 100_000, "\U0001f600" * 50_000, 'a,"data":""' * 9000, b"\xff\x00" * 50_000]
-)
+@one_by_one("events", [False, True])
+@one_by_one("data", ["\1" * 100_000, "\U0001f600" * 50_000, 'a,"data":""' * 9000, b"\xff\x00" * 50_000])
 def test_long_data_come_in_pieces(data: str | bytes, events: bool) -> None:
     raw = data.encode() if isinstance(data, str) else data
     change = Recorded(What.DATA, '/a,"data":"","data_base64":""', 3, 4, b"x", raw)
@@ -111,7 +110,7 @@ def test_ids(text: str, zxid: int, part: int | None) -> None:
     assert id_of(str(id_of(text))) == id_of(text)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "text",
     [
         *("", "x", "0x", "-1", "1.0", "1.", ".1", "0x1.-1", " 1", "1 ", "1\n", "١", "0x8000000000000000"),

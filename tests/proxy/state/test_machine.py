@@ -24,10 +24,10 @@ from schema.entry import (
     Kind,
     Request,
     Rules,
-    encode_attach,
     encode_epoch,
     encode_forget,
     encode_level,
+    encode_terms,
 )
 from tests.proxy.state.world import (
     HOME,
@@ -45,6 +45,7 @@ from tests.proxy.state.world import (
     reloaded,
     request_of,
 )
+from tests.table import one_by_one
 
 
 def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int]:
@@ -67,7 +68,7 @@ def _in_multi(opcode: int, body: bytes) -> bytes:
     return MULTI_HEADER.pack(opcode, False, -1) + body + MULTI_HEADER.pack(-1, True, -1)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("opcode", "body", "err", "zxids"),
     [
         (*encode(Create("/x")), 0, 1),
@@ -125,7 +126,7 @@ def test_keepers_requests_are_for_those_that_know_them() -> None:
 
 
 def _attach(session: int, password: bytes = PASSWORD, timeout_ms: int = 9000) -> Request:
-    return Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, hash_of(password)))
+    return Request(Kind.ATTACH, session, 0, (), encode_terms(timeout_ms, hash_of(password)))
 
 
 def test_a_session_begins() -> None:
@@ -277,6 +278,7 @@ def test_checkpoints_of_long_ago_are_not_kept() -> None:
     assert reloaded(machine).checkpoints == machine.checkpoints
 
 
+@pytest.mark.long
 def test_a_long_entry_is_hashed_as_it_goes() -> None:
     """Else the end of a batch of entries would hold everything up."""
     world = World((1,))

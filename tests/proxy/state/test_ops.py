@@ -11,6 +11,7 @@ from proxy.state.operation import Cost, Effect, ReadOperation, WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
 from proxy.state.ops.multi import PARTS
 from proxy.support.latency import Latency
+from tests.table import one_by_one
 
 # The connection's own business.
 _CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL}
@@ -48,7 +49,7 @@ _EVERY = [
 ]
 
 
-@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+@one_by_one(("opcode", "row"), _EVERY)
 def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
     """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
     assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
@@ -56,7 +57,7 @@ def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | Writ
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
 
 
-@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+@one_by_one(("opcode", "row"), _EVERY)
 def test_each_write_says_what_it_changes(opcode: int, row: ReadOperation | WriteOperation) -> None:
     if isinstance(row, ReadOperation):
         assert not row.in_pieces or row.steps, "a read in pieces may take long"

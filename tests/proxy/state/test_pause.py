@@ -29,6 +29,7 @@ from tests.proxy.state.world import (
     assert_sound,
     request_of,
 )
+from tests.table import one_by_one
 
 
 class Counting(Pause):
@@ -138,6 +139,7 @@ def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> Non
     assert first.outcomes == [(ErrorCode.MARSHALLING_ERROR, b"")]
 
 
+@pytest.mark.long
 def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
     acl = tuple(Acl(31, "ip", f"10.{place >> 8}.{place & 255}.0/24") for place in range(5000))
     first, second = World(), World()
@@ -189,6 +191,7 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     assert stats.data == b"count=3002,bytes=9001"
 
 
+@pytest.mark.long
 def test_the_nodes_below_one_are_sorted_with_pauses() -> None:
     first, second = World(), World()
     for world in (first, second):
@@ -287,8 +290,8 @@ def test_a_read_that_pauses_answers_as_one_at_a_stretch(
     assert _watched(second) == _watched(first)
 
 
-@pytest.mark.parametrize("keeper", [False, True])
-@pytest.mark.parametrize(
+@one_by_one("keeper", [False, True])
+@one_by_one(
     ("opcode", "head", "part"),
     [
         (OpCode.SET_WATCHES, LONG.pack(0), pack_strings(["/a"])),
@@ -358,7 +361,10 @@ def test_many_lists_of_zookeepers_multi_read_are_long_together() -> None:
     assert isinstance(_answer(world, Client(), AtOnce(), OpCode.MULTI_READ, _multi(part)), bytes)
 
 
-@given(st.lists(st.text(max_size=3), max_size=9))
+_SHORT_AND_LONG = st.text(max_size=3) | st.text("ab", min_size=126, max_size=129)
+
+
+@given(st.lists(_SHORT_AND_LONG, max_size=9))
 def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
 
@@ -382,8 +388,8 @@ def _with_long_names() -> World:
     return world
 
 
-@pytest.mark.parametrize("keeper", [False, True])
-@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+@one_by_one("keeper", [False, True])
+@one_by_one(("opcode", "body"), _LONG_NAMES)
 def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool) -> None:
     world, client = _with_long_names(), Client(knows_keeper=keeper)
     answer = _answer(world, client, AtOnce(Lengths(at_once=800)), opcode, body)
@@ -417,7 +423,7 @@ def test_names_that_are_too_many_for_one_reply_are_refused(
 def test_a_tree_is_freed_with_pauses() -> None:
     pause = Counting(4)
     nodes: dict[str, Node] = {str(number): FullNode(b"", (), *[0] * 9) for number in range(20)}
-    full_node(nodes, "3").children = {str(number) for number in range(20)}
+    full_node(nodes, "3").children = dict.fromkeys(map(str, range(20)))
     free(nodes, pause)
     assert nodes == {}
     assert pause.calls >= 8

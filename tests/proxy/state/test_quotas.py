@@ -18,6 +18,7 @@ from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
 from tests.proxy.state.world import Ask, World, all_pages, assert_sound, reloaded, request_of
+from tests.table import one_by_one
 
 _LIMITS = "/zookeeper/quota{}/zookeeper_limits"
 _STATS = "/zookeeper/quota{}/zookeeper_stats"
@@ -210,7 +211,7 @@ def test_the_numbers_are_right_whatever_comes_and_goes(
         }
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("data", "limits"),
     [
         (b"", Limits()),
@@ -277,7 +278,7 @@ def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path
 _COUNT, _BYTES = "count would be 3", "bytes would be 15"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("limits", "count", "size", "refused", "told"),
     [
         (b"count=3", 1, 0, None, []),

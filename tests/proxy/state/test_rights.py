@@ -19,6 +19,7 @@ from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand, permits, rights_of
 from schema.znode import OPEN_ACL
 from tests.proxy.state.test_pause import Counting
+from tests.table import one_by_one
 
 ANYONE = Acl(31, "world", "anyone")
 USER = digest_identity(b"user:word")
@@ -29,7 +30,7 @@ def _permits(acl: Sequence[Acl], permission: int, identities: Iterable[Identity]
     return permits(rights_of(tuple(acl)), permission, tuple(identities))
 
 
-@pytest.mark.parametrize("permission", list(Perms))
+@one_by_one("permission", list(Perms))
 def test_who_may_do_all(permission: Perms) -> None:
     assert _permits(OPEN_ACL, permission, ())
     assert _permits((), permission, ())

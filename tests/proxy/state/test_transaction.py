@@ -15,6 +15,7 @@ from schema.entry import Rules
 from schema.paths import parent_of
 from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.state.world import all_pages, assert_sound
+from tests.table import one_by_one
 
 ACL = rights_of((Acl(1, "ip", "::1"),))
 
@@ -68,8 +69,8 @@ def _names(tx: Transaction) -> dict[str, list[str | None]]:
     return {path: sorted(Reader(node.names()).strings() or ()) for path, node in tx.nodes.items()}  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("after", CHANGES)
+@one_by_one("change", CHANGES)
+@one_by_one("after", CHANGES)
 def test_what_is_taken_back_was_never_there(change: str, after: str) -> None:
     machine, tx = _prepared()
     before = all_pages(machine)
@@ -87,7 +88,7 @@ def test_what_is_taken_back_was_never_there(change: str, after: str) -> None:
     assert all_pages(machine) == before
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@one_by_one("change", CHANGES)
 def test_what_is_committed_stays(change: str) -> None:
     machine, tx = _prepared()
     for node in tx.nodes.values():  # what is kept packed must not stay as it was

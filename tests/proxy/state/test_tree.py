@@ -23,7 +23,7 @@ def test_a_node_needs_a_parent_to_be_linked_to() -> None:
         tree.link("/p/c")
     tree.enter("/p", _node())
     tree.link("/p/c")
-    assert tree.nodes["/p"].children == {"/p/c"}
+    assert list(tree.nodes["/p"].children or ()) == ["/p/c"]
 
 
 _names = st.sampled_from(["a", "ab", "b"])
@@ -54,6 +54,7 @@ def test_all_that_is_below_a_node(every: int, paths: list[str], top: str) -> Non
         assert all(nodes[below] is node for below, node in found)
 
 
+@pytest.mark.long
 def test_a_large_directory_comes_in_pieces() -> None:
     nodes = _tree(
         [f"/a/{number}" for number in range(5000)] + [f"/b/{number}" for number in range(50_000)]

@@ -11,6 +11,7 @@ from proxy.support.addresses import (
     servers,
     source_of,
 )
+from tests.table import one_by_one
 
 
 def test_which_hosts_are_of_the_loopback_interface() -> None:
@@ -41,7 +42,7 @@ def test_servers_are_named_as_zookeepers_clients_name_them() -> None:
         servers("a:1,b:2/app")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("address", "source"),
     [
         ("10.0.0.1", "10.0.0.1"),

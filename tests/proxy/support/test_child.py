@@ -24,6 +24,7 @@ def test_it_reads_its_order_and_no_byte_more_and_ends_before_the_proxy_without_m
     assert json.loads(done.stdout) == [{"url": "/a", "log_level": "DEBUG"}, nice, "500\n", '{"q": 1}\n']
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("told", [b"", b"[]\n", b"{\n"])
 def test_what_is_no_order(told: bytes) -> None:
     done = subprocess.run([sys.executable, "-c", _BEGIN], input=told, capture_output=True, check=False)

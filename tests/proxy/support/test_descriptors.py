@@ -4,12 +4,11 @@ import resource
 import subprocess
 import sys
 
-import pytest
-
 from proxy.support.descriptors import share
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize("limit", [16, 64, 200, 256, 1024, 65536, 1 << 20, 1 << 30])
+@one_by_one("limit", [16, 64, 200, 256, 1024, 65536, 1 << 20, 1 << 30])
 def test_clients_never_get_all(limit: int) -> None:
     shares = share(limit)
     assert shares.clients >= 1

@@ -1,9 +1,8 @@
 """Histograms, extremes that can be forgotten, and what a connection knows of its last request."""
 
-import pytest
-
 from codec.constants import OpCode
 from proxy.support.latency import ConnectionLatency, Histogram, Latency, RoundTrip
+from tests.table import one_by_one
 
 MS = 1_000_000
 
@@ -12,7 +11,7 @@ def _latency() -> Latency:
     return Latency({OpCode.GET_DATA: False, OpCode.EXISTS: False, OpCode.SET_DATA: True})
 
 
-@pytest.mark.parametrize(("nanos", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), ((1 << 40) - 1, 40)])
+@one_by_one(("nanos", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), ((1 << 40) - 1, 40)])
 def test_a_time_falls_into_the_bucket_whose_end_is_above_it(nanos: int, bucket: int) -> None:
     histogram = Histogram()
     histogram.note(nanos, 3)

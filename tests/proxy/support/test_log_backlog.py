@@ -79,6 +79,7 @@ def test_each_line_of_a_record_that_is_dropped_counts() -> None:
         gate.open.set()
 
 
+@pytest.mark.long
 def test_tracebacks_that_wait_count_and_keep_no_frame() -> None:
     gate = _Gate()
     backlog = Backlog(gate, "messages")

@@ -77,6 +77,7 @@ async def test_a_short_pause_is_only_noted(warn_seconds: float, caplog: pytest.L
     assert caplog.records == []
 
 
+@pytest.mark.long
 async def test_the_time_of_the_collector_is_told(caplog: pytest.LogCaptureFixture) -> None:
     said = "2000 ms of them to collect garbage"
     await _watched(0.5, Clocks(2.0, 2.0), lambda: any(said in message for message in caplog.messages))

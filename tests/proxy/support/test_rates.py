@@ -4,9 +4,10 @@ import pytest
 
 from proxy.support.rates import rates_text, rule_of, rules_of
 from schema.budgets import Rule
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "rule"),
     [
         ("/a=500/s", Rule("/a", 500, 0)),
@@ -29,7 +30,7 @@ def test_several_rules() -> None:
         rules_of("/a=1/s,/a=2/s")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "words"),
     [
         ("/a", "is no path"),

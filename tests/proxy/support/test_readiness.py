@@ -10,6 +10,7 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer
 from proxy.support.readiness import READY, notify, watchdog_interval
+from tests.table import one_by_one
 
 
 @pytest.mark.parametrize("abstract", [False, True])
@@ -41,7 +42,7 @@ def test_where_nobody_listens_nothing_is_sent(address: str | None) -> None:
     assert not notify(READY, {} if address is None else {"NOTIFY_SOCKET": address})
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("variables", "seconds"),
     [
         ({}, None),

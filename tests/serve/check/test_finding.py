@@ -1,13 +1,12 @@
 """How findings are printed, and what they make the exit code."""
 
-import pytest
-
 from serve.check.finding import Finding, document, doubtful, exit_code, good, page, wrong
+from tests.table import one_by_one
 
 GOOD, DOUBTFUL, WRONG = good("a", "fine"), doubtful("b", "hm"), wrong("c", "no")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("findings", "code"),
     [([], 0), ([GOOD], 0), ([GOOD, DOUBTFUL], 1), ([WRONG, GOOD], 2), ([DOUBTFUL, WRONG], 2)],
 )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lab.servers.tls import Authority
 from proxy.state.auth.der import Attribute, subject_of, validity_of
+from tests.table import one_by_one
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_the_dates_are_found(certificate: bytes) -> None:
     assert validity_of(certificate) == (begins.timestamp(), ends.timestamp())
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("tag", "text", "seconds"),
     [
         (0x17, b"700101000001Z", 1),

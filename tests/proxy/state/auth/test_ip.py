@@ -3,13 +3,13 @@
 import ipaddress
 import struct
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.state.auth.ip import IP, java_address
 from proxy.state.auth.scheme import Identity, Peer, Settings
 from tests.proxy.state.auth.matching import matches
+from tests.table import one_by_one
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _V4 = st.ip_addresses(v=4)
@@ -58,7 +58,7 @@ def test_entries_of_acls() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "java"),
     [
         ("10.0.0.7", "10.0.0.7"),

@@ -1,11 +1,11 @@
 """Distinguished names as Java writes and reads them; more is held against Java in tests/compat."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.state.auth.der import Attribute
 from proxy.state.auth.names import is_name, java_name
+from tests.table import one_by_one
 
 _UTF8 = 0x0C
 
@@ -28,7 +28,7 @@ def test_what_has_no_word_is_told_in_hex() -> None:
     assert java_name([[number]]) == "CN=#020107"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "told"),
     [
         ('a,b+c"d\\e<f>g;h=i#', 'a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h\\=i\\#'),
@@ -49,7 +49,7 @@ def test_blanks_inside_are_looked_at_once() -> None:
     assert java_name([[text]]) == f"CN=a{blanks}b\\ \\\r"
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("tag", "value", "told"),
     [
         (0x13, b"ab", "ab"),
@@ -74,9 +74,7 @@ def test_every_name_that_is_told_is_a_name(texts: list[str]) -> None:
     assert is_name(java_name([[_attribute("2.5.4.3", text)] for text in texts]))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "CN=a", "cn = a ; o=b", "O=a+OU=b", "CN=", "1.2.3=a", 'CN="a,b"', "CN=#0c00"]
-)
+@one_by_one("text", ["", "CN=a", "cn = a ; o=b", "O=a+OU=b", "CN=", "1.2.3=a", 'CN="a,b"', "CN=#0c00"])
 def test_names_of_any_sensible_length(text: str) -> None:
     assert is_name(",".join([text or "CN=a"] * 500))
 

@@ -20,6 +20,7 @@ from schema.entry import Rules
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
 from tests.proxy.state.ops.room import do, room
 from tests.proxy.state.world import all_pages, assert_sound, client, reloaded
+from tests.table import one_by_one
 
 _EVERYTHING = int(Rules.EXTENDED_TYPES)
 
@@ -41,7 +42,7 @@ def ask(operation: WriteOperation, *fields: object, rules: int = _EVERYTHING) ->
     return path, node.owner
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("path", "flags", "ttl", "answer"),
     [
         ("/new", 5, 1, ("/new", ttl_owner(1))),
@@ -61,7 +62,7 @@ def test_ttl_nodes(path: str | None, flags: int, ttl: int, answer: object) -> No
     assert ask(CREATE_TTL, path, b"", OPEN_ACL, flags, ttl) == answer
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("flags", "answer"),
     [
         (4, ("/c/x", CONTAINER_OWNER)),

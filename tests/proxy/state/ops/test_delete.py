@@ -43,6 +43,7 @@ def test_one_node_that_must_stay_keeps_all(acl: tuple[Acl, ...]) -> None:
     assert "/open/child/x" in world.nodes
 
 
+@pytest.mark.long
 def test_more_than_the_bound_is_refused_whatever_the_limit() -> None:
     world = room()
     do(world, Multi(tuple(Create(f"/open/child/{number}") for number in range(MOST - 1))))

@@ -14,6 +14,7 @@ from proxy.state.ops.reads import find
 from tests.codec.generate import plain
 from tests.proxy.state.ops.room import CLOSED, Client, do, held, read, refused, room
 from tests.proxy.state.world import World
+from tests.table import one_by_one
 
 _CHILDREN, _FULL, _BELOW = (
     KeeperOpCode.FILTERED_LIST,
@@ -49,8 +50,8 @@ def test_children_of_one_kind() -> None:
     assert _ask(world, _CHILDREN, "/open/child", ListFilter.EPHEMERAL)["children"] == []
 
 
-@pytest.mark.parametrize("code", [_CHILDREN, _FULL, _BELOW])
-@pytest.mark.parametrize(
+@one_by_one("code", [_CHILDREN, _FULL, _BELOW])
+@one_by_one(
     ("path", "only", "refusal"),
     [
         ("/missing", 0, ErrorCode.NO_NODE),

@@ -23,6 +23,7 @@ from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.multi import MULTI, PARTS, decode_part
 from proxy.state.pause import Pause
+from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
 
@@ -31,7 +32,7 @@ def _create(flags: int) -> bytes:
     return pack_string("/a") + pack_buffer(b"") + OPEN_ACLS + INT.pack(flags)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("opcode", "flags", "operation", "answered"),
     [
         (OpCode.CREATE, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
@@ -58,7 +59,7 @@ def test_what_a_create_in_a_multi_turns_out_to_be(
     assert decode_part(raw, size, opcode) == ((kind, fields), end - size)
 
 
-@pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
+@one_by_one("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
 def test_what_a_multi_cannot_hold(opcode: int) -> None:
     with pytest.raises(MalformedPacket, match="in a multi"):
         MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
@@ -75,6 +76,7 @@ _CAREFUL: dict[int, Callable[[Reader], Any]] = {
 }
 
 
+@pytest.mark.long
 def test_few_parts_with_long_acls_are_decoded_with_pauses() -> None:
     class Counting(Pause):
         calls = 0

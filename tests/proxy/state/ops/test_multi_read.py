@@ -10,6 +10,7 @@ from proxy.state.ops.keeper_multi_read import keeper_multi_read
 from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, held, read, room
 from tests.proxy.state.world import World
+from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
 # What follows the path in a part that Keeper's form may have.
@@ -67,7 +68,7 @@ def test_results_in_order_and_no_watch() -> None:
 _CREATE = pack_buffer(b"") + OPEN_ACLS
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("parts", "done"),
     [
         (
@@ -94,7 +95,7 @@ def test_a_null_path_and_a_write_end_it_with_the_results_so_far(
     assert "/open/child" in world.nodes
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "parts",
     [
         (),
@@ -137,7 +138,7 @@ def test_every_part_is_answered_as_by_itself() -> None:
     assert _ask(world, *parts, _END, client=Client(knows_keeper=True)) == b"".join(expected) + _END
 
 
-@pytest.mark.parametrize(("opcode", "rest"), _KINDS.items())
+@one_by_one(("opcode", "rest"), _KINDS.items())
 def test_a_refused_part_has_its_own_opcode_and_no_body(opcode: int, rest: bytes) -> None:
     parts = [_part(opcode, path, rest) for path in ("/missing", "/closed")]
     assert _ask(room(), *parts, _children("/open"), _END, client=Client(knows_keeper=True)) == (
@@ -156,7 +157,7 @@ def test_parts_may_watch() -> None:
     assert held(world, client) == [{"/missing"}, {"/open"}, set(), set()]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     "part",
     [
         _part(OpCode.DELETE, "/open", INT.pack(-1)),

@@ -12,6 +12,7 @@ from proxy.state.ops import EXTENDED, PLAIN, reads_alone
 from proxy.state.outcome import Refusal
 from proxy.state.pause import TooLong
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
+from tests.table import one_by_one
 
 USER = digest_identity(b"user:word")
 _WATCHING = [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2]
@@ -22,8 +23,8 @@ def _path(path: str, *, watch: bool = False) -> bytes:
     return pack_string(path) + bytes((watch,))
 
 
-@pytest.mark.parametrize("opcode", [*_ALL, OpCode.GET_ALL_CHILDREN_NUMBER])
-@pytest.mark.parametrize(("path", "code"), [("/missing", ErrorCode.NO_NODE), ("/closed", ErrorCode.NO_AUTH)])
+@one_by_one("opcode", [*_ALL, OpCode.GET_ALL_CHILDREN_NUMBER])
+@one_by_one(("path", "code"), [("/missing", ErrorCode.NO_NODE), ("/closed", ErrorCode.NO_AUTH)])
 def test_what_is_refused(opcode: OpCode, path: str, code: ErrorCode) -> None:
     world = room()
     assert refused(world, opcode, _path(path, watch=True)) is code
@@ -31,8 +32,8 @@ def test_what_is_refused(opcode: OpCode, path: str, code: ErrorCode) -> None:
     assert world.watches.total() == (opcode == OpCode.EXISTS and path == "/missing")
 
 
-@pytest.mark.parametrize("opcode", _WATCHING)
-@pytest.mark.parametrize("watch", [False, True])
+@one_by_one("opcode", _WATCHING)
+@one_by_one("watch", [False, True])
 def test_a_watch_is_set_if_asked_for(opcode: OpCode, watch: bool) -> None:
     world = room()
     client = Client()
@@ -64,7 +65,7 @@ def test_answers() -> None:
     assert STAT.unpack(raw[4:])[8] == 0
 
 
-@pytest.mark.parametrize("opcode", _ALL)
+@one_by_one("opcode", _ALL)
 def test_the_empty_path_is_the_root(opcode: OpCode) -> None:
     world = room()
     assert read(world, opcode, _path("")) == read(world, opcode, _path("/"))
@@ -92,7 +93,7 @@ def test_an_acl_that_no_reply_has_room_for_is_refused() -> None:
     assert refused(world, OpCode.GET_ACL, _path("/open")) is ErrorCode.BAD_ARGUMENTS
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("prefix", "found"),
     [
         *((everything, {"/brief", "/open/e"}) for everything in (None, "", "/", " / ", " \t\0\x1f ")),
@@ -115,9 +116,7 @@ def test_the_ephemerals_of_a_session(prefix: str | None, found: set[str]) -> Non
     assert Reader(read(world, OpCode.GET_EPHEMERALS, pack_string(prefix), client)).strings() == []
 
 
-@pytest.mark.parametrize(
-    ("path", "number"), [("/open", 3), ("/open/child", 1), ("/open/child/x", 0), ("/", 11), ("", 12)]
-)
+@one_by_one(("path", "number"), [("/open", 3), ("/open/child", 1), ("/open/child/x", 0), ("/", 11), ("", 12)])
 def test_how_many_nodes_lie_below_one(path: str, number: int) -> None:
     world = room()
     do(world, Create("/open/child/x"), Create("/open2"), Create("/open/y"))

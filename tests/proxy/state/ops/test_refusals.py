@@ -26,6 +26,7 @@ from lab.oracle.requests import (
 )
 from proof.naive import Answer, Asked, MultiAnswer
 from tests.proxy.state.ops.room import BAD, CLOSED, READ_ONLY, do, refusal, room, with_quota
+from tests.table import one_by_one
 
 _CODES = {
     "done": None,
@@ -77,14 +78,14 @@ _BY_PATH = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("path", "codes"), _BY_PATH)
+@one_by_one(("path", "codes"), _BY_PATH)
 def test_what_a_path_is_refused_for(path: str, codes: str) -> None:
     for requests, code in zip(_REQUESTS, codes.split(), strict=True):
         for request in requests:
             assert refusal(request(path)) == _CODES[code], request
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("asked", "code"),
     [
         (Create("/new/"), ErrorCode.NO_NODE),  # below /new
@@ -144,7 +145,7 @@ def test_keepers_nodes_can_be_written_where_the_server_does_not_keep_them() -> N
 _EXCEEDED = ErrorCode.QUOTA_EXCEEDED
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("limits", "asked", "code"),
     [
         (b"countHardLimit=2", Create("/open/x"), _EXCEEDED),

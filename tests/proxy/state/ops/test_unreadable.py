@@ -10,6 +10,7 @@ from proxy.state.ops import EXTENDED
 from proxy.state.ops.unreadable import NullAcl, code_of, spends_zxid
 from tests.proxy.state.ops.room import room
 from tests.proxy.state.world import all_pages, client
+from tests.table import one_by_one
 
 CUT, NULL_PATH, NULL_ACL = MalformedPacket(), NullString("", 0), NullAcl()
 
@@ -29,8 +30,8 @@ _WITH_ACL = {
 }
 
 
-@pytest.mark.parametrize("opcode", _WITH_ACL)
-@pytest.mark.parametrize("path", [pack_string("/a"), NULL])
+@one_by_one("opcode", _WITH_ACL)
+@one_by_one("path", [pack_string("/a"), NULL])
 def test_a_request_that_is_cut_behind_a_null_id_stays_out_of_the_log(opcode: int, path: bytes) -> None:
     names = _WITH_ACL[opcode]
     before = b"header"

@@ -8,10 +8,11 @@ from codec.jute import INT, LONG, NULL, pack_string
 from lab.oracle.requests import Create, Delete, SetData
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 from tests.proxy.state.world import World
+from tests.table import one_by_one
 
 
-@pytest.mark.parametrize("mode", AddWatchMode)
-@pytest.mark.parametrize("path", ["/open", "/missing", "/closed", "", None])
+@one_by_one("mode", AddWatchMode)
+@one_by_one("path", ["/open", "/missing", "/closed", "", None])
 def test_any_path_can_be_watched(path: str | None, mode: AddWatchMode) -> None:
     world = room()
     client = Client()
@@ -21,7 +22,7 @@ def test_any_path_can_be_watched(path: str | None, mode: AddWatchMode) -> None:
     assert kinds == [WatcherType.ANY, own]
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("opcode", "number"),
     [(OpCode.ADD_WATCH, -1), (OpCode.ADD_WATCH, 2), *((OpCode.CHECK_WATCHES, kind) for kind in (-1, 0, 6))],
 )
@@ -114,7 +115,7 @@ def test_what_lasts_is_set_whatever_was_missed() -> None:
     assert world.watches.total() == 5
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("lists", "set_before"),
     [
         ((["/open"], None, [], [], []), 1),
