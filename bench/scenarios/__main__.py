@@ -25,6 +25,7 @@ from bench.scenarios import (
     herd,
     idle,
     insert,
+    large,
     markdown,
     memory,
     move,
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "sidecars": sidecars.run,
     "session-mix": session_mix.run,
     "snapshots": snapshots.run,
+    "large": large.run,
     "clickhouse": clickhouse.run,
     "clickhouse-deployed": clickhouse_deployed.run,
     "insert": insert.run,
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )
-    parser.add_argument("--scale", type=number(1), default=1.0, help="a share of the full size (default: 1)")
+    parser.add_argument("--scale", type=number(10), default=1.0, help="a share of the full size (default: 1)")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     options = parser.parse_args(arguments)
     for name in options.names:
