@@ -139,7 +139,9 @@ def _combined(rows: list[dict[str, Any]]) -> list[str]:
         return []
     if lacking:
         return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]
-    return ["", f"{rows[0]['proxy']} appends the entries of all proxies that reach {rows[0]['peers']}"]
+    first = rows[0]
+    reached = f"all proxies that reach {first['peers']}"
+    return ["", f"{first['proxy']} appends the entries of {reached}, while that is quicker"]
 
 
 def _seconds(ahead: float | str | None) -> float | None:

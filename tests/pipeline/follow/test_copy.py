@@ -9,7 +9,7 @@ from pipeline.follow.standby import note
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.recording import record
+from proxy.state.recording import keep_changes
 from schema.budgets import encode_rule
 from schema.entry import Entry, Kind, Request, encode_level, encode_terms
 from schema.followed import encode_followed
@@ -31,7 +31,7 @@ class Followed:
         self.source = new_machine(1, max(KNOWN))
         self.copy = Copy(self.source, 2, new_of(self.source))
         self.proxy = new_machine(2, max(KNOWN))
-        self.recorded = record(self.source)
+        self.recorded = keep_changes(self.source)
         self.changed = Changed(self.source)
         self.attached: set[int] = set()
         self._number = 0
