@@ -7,7 +7,6 @@ process (`archive.past.feed`), until its reader has reached the recent ones. Who
 import json
 import logging
 import time
-from asyncio.subprocess import Process
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +19,7 @@ from console.tables import Source, error_answer, identities_of, login_headers
 from proxy.state.feed import EVENTS, Id, Wanted, id_of
 from proxy.support import child
 from proxy.support.logs import form_in_use
+from proxy.support.spawn import Child
 from schema.paths import is_valid
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Feeds:
 
     # -- children --------------------------------------------------------------------------------------------
 
-    async def replay(self, wanted: Wanted, after: Id) -> Process:
+    async def replay(self, wanted: Wanted, after: Id) -> Child:
         """A child that writes what is behind a place. Raises Refused; `end_replay` has to follow."""
         if self._past >= _MOST_PAST:
             self.stats.refused += 1
@@ -127,7 +127,7 @@ class Feeds:
             raise _Gone(header["error"], header.get("oldest"))
         raise Refused(header["status"], header["error"])
 
-    async def end_replay(self, process: Process | None) -> None:
+    async def end_replay(self, process: Child | None) -> None:
         """Such a child is not needed any more."""
         self._past -= 1
         if process is not None:
@@ -164,7 +164,7 @@ class _Feed:
         self._here = since  # the reader has everything up to here
         self._response = web.StreamResponse(headers={**guard.HEADERS, "Cache-Control": "no-store"})
         self._response.content_type = EVENTS if wanted.events else "application/x-ndjson"
-        self._child: Process | None = None
+        self._child: Child | None = None
         self._replacements = feeds.recent.replacements
 
     async def run(self) -> web.StreamResponse:

@@ -7,7 +7,6 @@ in by HTTP's Basic authentication.
 import asyncio
 import json
 import logging
-from asyncio.subprocess import Process
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from console.people.logins import Call, Refused
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
+from proxy.support.spawn import Child
 from schema.paths import is_valid
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Tables:
         finally:
             await end(child)
 
-    async def _answered(self, request: web.Request, child: Process, form: str) -> web.StreamResponse:
+    async def _answered(self, request: web.Request, child: Child, form: str) -> web.StreamResponse:
         assert child.stdout is not None
         try:
             header: dict[str, Any] = json.loads(await child.stdout.readline())

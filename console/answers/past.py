@@ -10,7 +10,6 @@ import logging
 import re
 import shlex
 import time
-from asyncio.subprocess import Process
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from console.answers.reading import Reading
 from console.people.logins import Body, Call, Refused
 from proxy.support import child
 from proxy.support.addresses import reachable_address
+from proxy.support.spawn import Child
 from schema.record import Home
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Past:
     def __init__(self, reading: Reading, place: ArchivePlace) -> None:
         self._reading = reading
         self._place = place
-        self._child: Process | None = None
+        self._child: Child | None = None
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._used = 0.0

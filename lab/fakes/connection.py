@@ -17,7 +17,7 @@ from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
@@ -37,7 +37,7 @@ from proxy.support.counters import Counters
 from proxy.support.environment import Environment
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
-from schema.entry import Kind, Request, Rules, encode_open
+from schema.entry import Kind, Request, Rules, encode_terms
 
 SESSION = 1
 PASSWORD = b"sixteen bytes ok"
@@ -188,7 +188,7 @@ class FakeHost:
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
-            body = encode_open(4000, hash_of(PASSWORD))
+            body = encode_terms(4000, hash_of(PASSWORD))
             self.outbox.submit(Pending(Kind.OPEN, session_id, 0, (), body))
         self.commit()
 
@@ -284,7 +284,7 @@ class Client:
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
-        self.session = Session(session_id, 4000, self.loop.now)
+        self.session = ServedSession(session_id, 4000, self.loop.now)
         self._read = 0
 
     def establish(self) -> None:

@@ -243,6 +243,15 @@ def lives(pid: int) -> bool:
         return False
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that the threads of a process have started, and that have not ended."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended: its children are another one's
+            found += map(int, children.read_text().split())
+    return found
+
+
 def find_program(name: str, advice: str) -> str:
     """The path of a program. Raises BinaryMissing with `advice` (how to get it) if it is not there."""
     # Debian keeps servers in /usr/sbin, which is not on every user's PATH.

@@ -7,14 +7,12 @@ from codec.constants import ErrorCode
 from pipeline.traffic import names
 from pipeline.traffic.table import TrafficRow
 from pipeline.traffic.views import View
-from proxy.state.budgets import Budgets, written_below
+from proxy.state.budgets import COUNTED, Budgets, written_below
 from proxy.support.rates import rates_text
 from schema.budgets import Rule
 
 VIEW = View("traffic_budgets", "What budgets would have refused", "", "")
-_COUNTED = names.CREATES | {"setData", "setACL"}
-
-
+_COUNTED = names.with_effect(*COUNTED)
 _OK = names.result(ErrorCode.OK)
 
 

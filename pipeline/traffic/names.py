@@ -1,17 +1,26 @@
 """Names as ZooKeeper writes them: operations of traffic, results as in KeeperException.Code."""
 
 from codec.constants import CreateMode, ErrorCode
+from codec.operation_names import operation_name
+from proxy.state.operation import Effect, WriteOperation
+from proxy.state.ops import ROWS
 from schema.entry import Kind
 
 MULTI = "multi"
 OK = "OK"
 ERROR = "error"
 CLOSE_SESSION = "closeSession"
-CREATE_IF_NOT_EXISTS = "createIfNotExists"
 REMOVE_RECURSIVE = "removeRecursive"
 
-CREATES = frozenset(("create", "create2", "createContainer", "createTTL", CREATE_IF_NOT_EXISTS))
-DELETES = frozenset(("delete", "deleteContainer", "tryRemove", REMOVE_RECURSIVE))
+
+def with_effect(*effects: Effect) -> frozenset[str]:
+    """The operations that have one of these effects."""
+    rows = {opcode: row for opcode, row in ROWS.items() if isinstance(row, WriteOperation)}
+    return frozenset(operation_name(opcode) for opcode, row in rows.items() if row.effect in effects)
+
+
+CREATES = with_effect(Effect.CREATES)
+DELETES = with_effect(Effect.DELETES)
 
 #: The proxies' own requests, besides those of clients. If ZooKeeper has the same, its name.
 OF_PROXIES = {

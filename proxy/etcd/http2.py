@@ -5,7 +5,7 @@ Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event lo
 here knows etcd.
 
 From below: frames as bytes, and back; `Sender`, what leaves, as far as the peer's windows allow; `Call`, one
-request or a stream of them, with the state of its stream; `Connection`, which gives what arrives to its
+request or a stream of them, with the state of its stream; `Http2Connection`, which gives what arrives to its
 calls; `Http2Channel`, which opens a connection when it is needed. It repeats nothing: a call whose connection
 breaks fails, and so does one that is made right after an attempt to connect has failed.
 
@@ -305,7 +305,7 @@ class Call:
         "window",
     )
 
-    def __init__(self, connection: "Connection", stream: int) -> None:
+    def __init__(self, connection: "Http2Connection", stream: int) -> None:
         self._connection = connection
         self.stream = stream  # its number
         # What is still to be sent, how many bytes the peer takes, and whether nothing follows `pending`.
@@ -449,7 +449,7 @@ class Call:
             self._answered.set_result(None)
 
 
-class Connection(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol):
     """One connection. `usable` until it breaks, is closed, or the server says that it goes away."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
@@ -726,9 +726,9 @@ class Http2Channel:
         self.address = address_of(host, port)
         name = tls.server_name if tls is not None else ""
         self._authority = "localhost" if is_socket(host) else f"{name}:{port}" if name else self.address
-        self._connection: Connection | None = None
-        self._connecting: asyncio.Task[Connection] | None = None
-        self._former: list[Connection] = []  # their last calls are under way
+        self._connection: Http2Connection | None = None
+        self._connecting: asyncio.Task[Http2Connection] | None = None
+        self._former: list[Http2Connection] = []  # their last calls are under way
         self._tasks = Tasks()
         self._pause = 0.0
         self._why_not = "never connected"
@@ -796,7 +796,7 @@ class Http2Channel:
                 connection.close()
         await self._tasks.close()
 
-    async def _connected(self, timeout: float) -> Connection:
+    async def _connected(self, timeout: float) -> Http2Connection:
         """The connection, made anew by one attempt that all callers share."""
         loop = asyncio.get_running_loop()
         if self._closed:
@@ -812,7 +812,7 @@ class Http2Channel:
             raise RpcError(f"connecting to {self.address}: deadline exceeded")
         return done.pop().result()
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> Http2Connection:
         tls = self._tls
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -836,8 +836,8 @@ class Http2Channel:
         self._connection = connection
         return connection
 
-    async def _opened(self, loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Transport, Connection]:
-        made = partial(Connection, loop, self.address)
+    async def _opened(self, loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Transport, Http2Connection]:
+        made = partial(Http2Connection, loop, self.address)
         if is_socket(self._host):
             with reachable(self._host) as path:
                 return await loop.create_unix_connection(made, path)

@@ -47,7 +47,7 @@ from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sampling import Sampling
-from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import Asker, FlushQueue, ReadSlices, StateGate
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         self.identity = identity = ClientIdentity(
             services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
         )
-        self.session: Session | None = None
+        self.session: ServedSession | None = None
         self.admitted = False  # whether it was counted by the limits on connections
         self.knows_keeper = False  # the client has read which of Keeper's extensions this server has
         self.since = self._clock.time()  # when it was opened, in seconds since 1970
@@ -550,7 +550,7 @@ class Connection(asyncio.Protocol):
         self.close()
 
     @_contained
-    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+    def established(self, session: ServedSession, password: bytes, *, read_only: bool = False) -> None:
         """The session exists: answer the connect request, and handle the client's requests.
 
         A `read_only` session exists only at this server: its writes are refused.
@@ -584,7 +584,7 @@ class Connection(asyncio.Protocol):
         self.regulate()
         self._act()
 
-    def _attach(self, session: Session) -> None:
+    def _attach(self, session: ServedSession) -> None:
         self.order.live_through(Event.SESSION)
         self._release_early()
         session.connection = self
@@ -669,7 +669,7 @@ class Connection(asyncio.Protocol):
             may_move = life is _OPENING
         return may_move and self.outbound.fd >= 0
 
-    def continued(self, session: Session | None, unhandled: bytes) -> None:
+    def continued(self, session: ServedSession | None, unhandled: bytes) -> None:
         """Continue where another process has stopped; called before `thaw`."""
         if session is not None:
             self._attach(session)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
-from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
+from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions
 from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class _Local(NamedTuple):
     """A session and its password."""
 
-    session: Session
+    session: ServedSession
     password: bytes
 
 
@@ -62,7 +62,7 @@ class ReadOnlySessions:
             connection.close()
         elif request.session_id == 0:
             timeout = self._sessions.negotiate(request.timeout_ms)
-            session = Session(self._randomness.randbits(62) + 1, timeout, self._time())
+            session = ServedSession(self._randomness.randbits(62) + 1, timeout, self._time())
             password = self._randomness.token_bytes(PASSWORD_BYTES)
             self._local[session.id] = _Local(session, password)
             connection.established(session, password, read_only=True)

@@ -31,7 +31,7 @@ from proxy.state.outcome import SessionChange
 from proxy.state.sessions import hash_of, session_text
 from proxy.support import probe
 from proxy.support.counters import Counters
-from schema.entry import KILLED, Kind, decode_close, encode_attach, encode_close, encode_open
+from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class SessionConnection(Protocol):
         """Close the connection; the session lives on."""
 
 
-class Session:
-    """One session of this proxy."""
+class ServedSession:
+    """A session whose client this proxy serves, or may serve again; the state has the rest of it."""
 
     __slots__ = ("connection", "ending", "heard", "id", "timeout_ms")
 
@@ -140,7 +140,7 @@ class Sessions:
         self._time = time
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
-        self._by_id: dict[int, Session] = {}
+        self._by_id: dict[int, ServedSession] = {}
         self._orphans: dict[int, _Orphan] = {}
         # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
         # CLOSE after them would be wrong.
@@ -159,7 +159,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[ServedSession]:
         return iter(list(self._by_id.values()))
 
     @property
@@ -172,7 +172,7 @@ class Sessions:
         """How many sessions of dead proxies wait until they are ended or continued."""
         return len(self._orphans)
 
-    def get(self, session_id: int) -> Session | None:
+    def get(self, session_id: int) -> ServedSession | None:
         """The session, if it is attached to this proxy."""
         return self._by_id.get(session_id)
 
@@ -204,7 +204,7 @@ class Sessions:
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> CallbackRequest:
         """The request for a new session. Call `began` after it is applied. Sent only if it `is_wanted`."""
-        body = encode_open(timeout_ms, hash_of(password))
+        body = encode_terms(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.OPEN, session_id, 0, (), body, done, is_wanted)
 
     def attach(
@@ -235,7 +235,7 @@ class Sessions:
             done(pending, zxid, err, body)
 
         self._attaching[session_id] += 1
-        body = encode_attach(timeout_ms, hash_of(password))
+        body = encode_terms(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached, is_wanted)
 
     def judge(self, session_id: int, password: bytes | None) -> bool | None:
@@ -243,12 +243,12 @@ class Sessions:
         session = self._machine.sessions.get(session_id)
         return None if session is None else session.is_proved_by(password)
 
-    def began(self, session_id: int, timeout_ms: int) -> Session:
+    def began(self, session_id: int, timeout_ms: int) -> ServedSession:
         """A session is attached to this proxy from now on; it has its whole timeout."""
         now = self._time()
         session = self._by_id.get(session_id)
         if session is None:
-            session = self._by_id[session_id] = Session(session_id, timeout_ms, now)
+            session = self._by_id[session_id] = ServedSession(session_id, timeout_ms, now)
         elif session.connection is not None:
             session.connection.close()
         session.timeout_ms = timeout_ms
@@ -298,7 +298,7 @@ class Sessions:
             # The session is known, except if a load has skipped the answer to the client's connect request.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
-                self._by_id[session_id] = Session(session_id, attached.timeout_ms, now)
+                self._by_id[session_id] = ServedSession(session_id, attached.timeout_ms, now)
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
@@ -357,7 +357,7 @@ class Sessions:
             incarnation = session.incarnation
             if incarnation in self._own:
                 if session_id not in self._by_id:
-                    self._by_id[session_id] = Session(session_id, session.timeout_ms, now)
+                    self._by_id[session_id] = ServedSession(session_id, session.timeout_ms, now)
             elif incarnation not in living:
                 known = self._orphans.get(session_id)
                 if known is None or known.incarnation != incarnation:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.replies import WIRES
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.state.watches import WatchTable
 from schema.entry import Identity
 
@@ -80,7 +80,7 @@ def unpack(connection: Connection, moved: Moved) -> None:
         connection.identity.identities = tuple(Identity(*each) for each in moved.identities)
 
 
-def take_over(connection: Connection, moved: Moved, session: Session | None) -> None:
+def take_over(connection: Connection, moved: Moved, session: ServedSession | None) -> None:
     """Continue where the old process has stopped; before `thaw`. `session`: None if the client has none."""
     connection.continued(session, moved.unhandled)
 

@@ -10,6 +10,7 @@ from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
 from proxy.handover.moved import FORM, Change, Paths, encode, in_parts, mark, pack, watches_of
 from proxy.log.status import Contact
 from proxy.server import Server
+from proxy.support.spawn import Child
 
 log = logging.getLogger("zketcd")
 
@@ -38,7 +39,7 @@ class Lost(HandoverError):
 class NewProcess:
     """The process that is to take over."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: Channel) -> None:
+    def __init__(self, process: Child, channel: Channel) -> None:
         self._process = process
         self.pid = process.pid
         self.channel = channel

@@ -16,6 +16,7 @@ from proxy.handover.sender import Lost, NewProcess, OtherForm, Sender
 from proxy.home import numbers_of
 from proxy.server import Server
 from proxy.support.readiness import notify
+from proxy.support.spawn import spawn
 
 log = logging.getLogger("zketcd")
 
@@ -85,10 +86,9 @@ async def _start(ports: Mapping[str, int]) -> NewProcess:
     ours, theirs = socket.socketpair()
     environment = {name: value for name, value in os.environ.items() if name != "WATCHDOG_PID"}
     with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *sys.orig_argv[1:],
-            pass_fds=(theirs.fileno(),),
-            env={**environment, VARIABLE: str(theirs.fileno()), PORTS: json.dumps(dict(ports))},
+        process = await spawn(
+            [sys.executable, *sys.orig_argv[1:]],
+            {**environment, VARIABLE: str(theirs.fileno()), PORTS: json.dumps(dict(ports))},
+            descriptors=(theirs.fileno(),),
         )
     return NewProcess(process, Channel(ours))

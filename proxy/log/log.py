@@ -24,6 +24,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
+from proxy.log.follow.standby_signs import Standby
 from proxy.log.load.start import forget_members, load_to_serve
 from proxy.log.members import Member, Members, Peer
 from proxy.log.recent import Recent
@@ -90,7 +91,7 @@ class Log:
             context.settings.max_staleness,
             clock,
             self.applier.worker.drained,
-            context.settings.standby_within,
+            Standby(context.etcd, context.keys, context.settings.standby_within, clock),
         )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
@@ -154,7 +155,6 @@ class Log:
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
-            is_copy=self.is_copy,
             standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
             lag=self._lag.value,
         )

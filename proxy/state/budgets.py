@@ -23,10 +23,11 @@ from schema.paths import is_valid
 LEVEL = 2
 #: More budgets would make each digest slow.
 MOST_BUDGETS = 256
+#: What they count.
+COUNTED = (Effect.CREATES, Effect.SETS_DATA, Effect.SETS_ACL)
 
 _MILLI = 1000
 _SKEW = 1000  # milliseconds by which a clock may be behind the others before it is set to them
-_COUNTED = (Effect.CREATES, Effect.SETS_DATA, Effect.SETS_ACL)
 _SEQUENTIAL_MODES = frozenset(int(mode) for mode in CreateMode if "SEQUENTIAL" in mode.name)
 
 
@@ -221,11 +222,11 @@ class Budgets(ByPath[Budget]):
 def _written(effect: Effect, fields: Any, pause: Pause) -> Iterator[tuple[str, int]]:
     """The paths and bytes of a request's operations that budgets count."""
     if effect is not Effect.OF_PARTS:
-        if effect in _COUNTED and fields[0]:
+        if effect in COUNTED and fields[0]:
             yield _path_and_size(effect, fields)
         return
     for kind, part in pause.each(fields):
-        if kind.effect in _COUNTED and part[0]:
+        if kind.effect in COUNTED and part[0]:
             yield _path_and_size(kind.effect, part)
 
 

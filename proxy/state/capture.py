@@ -1,7 +1,6 @@
 """The whole state as pages of a snapshot, and back."""
 
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from typing import NamedTuple
 
 from proxy.state.digest import page_hash
@@ -45,7 +44,8 @@ def new_machine(cluster_id: int, at_level: int = OF_NEW_TREES) -> Machine:
 
 def pages(machine: Machine, pause: Pause = NO_PAUSE) -> Captured:
     """The whole state. Equal states give equal pages, whatever their history."""
-    nodes = pause.sorted(machine.tree.nodes.items(), itemgetter(0))
+    nodes = machine.tree.nodes
+    paths = pause.sorted(nodes, str)
     sessions = sorted(machine.sessions.values(), key=lambda session: session.id)
     state = StateValue(
         machine.zxid,
@@ -57,13 +57,13 @@ def pages(machine: Machine, pause: Pause = NO_PAUSE) -> Captured:
         machine.budgets.value,
     )
     return Captured(
-        cut(split_nodes(nodes)),
+        cut(split_nodes((path, nodes[path]) for path in paths)),
         split_sessions(
             SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
             for session in sessions
         ),
         encode_state(state),
-        machine.digest.settle(machine.tree.nodes, pause),
+        machine.digest.settle(nodes, pause),
     )
 
 

@@ -6,6 +6,7 @@ Stat has been read (docs/decisions/0037-packed-znodes.md).
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from struct import Struct
 from typing import TypeAlias
 
@@ -31,6 +32,8 @@ _LONGEST_ACL = 1024
 _MOST_COPIED = 16 << 10
 
 _NO_NAMES = pack_strings(())
+# The sizes of short strings, as they precede these in a vector.
+_SIZES = [size.decode() for size in map(INT.pack, range(128))]
 _MAX_INT = (1 << 31) - 1
 _HEAD = INT.size
 _AROUND = _HEAD + STAT.size  # bytes of a packed node besides its data
@@ -52,7 +55,8 @@ class FullNode(Znode):
 
     __slots__ = ("_names", "_stat", "children", "rights")
 
-    children: set[str] | None  # their paths: the tree's own strings
+    # Their paths: the tree's own strings. A set, without order, takes three times as long to list.
+    children: dict[str, None] | None
     rights: Rights
 
     def __init__(self, *fields: *Fields) -> None:
@@ -345,5 +349,16 @@ def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
     body = bounded.Body(pause)
     body.add(INT.pack(len(texts)))
     for some in (pause.texts if is_long else pause.batches)(texts, 2):
-        body.add(pack_strings([text[start:] for text in some])[INT.size :])
+        body.add(_pack_many([text[start:] for text in some]))
     return body.whole()
+
+
+def _pack_many(texts: Sequence[str]) -> bytes:
+    """Strings, as in a vector. Short ones of ASCII take half the time of others."""
+    if max(map(len, texts)) < len(_SIZES):
+        joined = "".join(
+            chain.from_iterable(zip(map(_SIZES.__getitem__, map(len, texts)), texts, strict=True))
+        )
+        if joined.isascii():
+            return joined.encode()
+    return pack_strings(texts)[INT.size :]

@@ -196,9 +196,9 @@ class Transaction:
             self.ttl_nodes_created += ttl_of(owner) > 0
         children = parent.children
         if children is None:
-            parent.children = {path}
+            parent.children = {path: None}
         else:
-            children.add(path)
+            children[path] = None
         parent.created = created + 1 if created != _MAX_INT else wrap_int(created + 1)
         parent.pzxid = zxid
         parent._stat = parent._names = None
@@ -228,7 +228,7 @@ class Transaction:
             self.ttl_nodes_deleted += ttl_of(node.owner) > 0
         children = parent.children
         assert children is not None
-        children.discard(path)
+        children.pop(path, None)
         if not children:
             parent.children = None
         parent.pzxid = self.zxid

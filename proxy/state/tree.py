@@ -18,7 +18,7 @@ def free(nodes: dict[str, Node], pause: Pause) -> None:
             names = nodes.popitem()[1].children
             while names and len(names) > pause.every:
                 for _ in range(pause.every):
-                    names.pop()
+                    names.popitem()
                 pause()
         pause()
 
@@ -69,9 +69,9 @@ class Tree:
         """Add a node to its parent. Raises KeyError if the parent does not exist."""
         parent = full_node(self.nodes, parent_of(path))
         if parent.children is None:
-            parent.children = {path}
+            parent.children = {path: None}
         else:
-            parent.children.add(path)
+            parent.children[path] = None
         parent.changed()
 
     def index_owner(self, path: str, owner: int) -> None:
@@ -93,7 +93,7 @@ class Tree:
             self.forget_owner(path, node.owner)
         parent = full_node(self.nodes, parent_of(path))
         assert parent.children is not None
-        parent.children.discard(path)
+        parent.children.pop(path, None)
         if not parent.children:
             parent.children = None
         parent.changed()
@@ -139,10 +139,12 @@ class Tree:
             if (above or ROOT) not in nodes:
                 raise BadValue(f"there are nodes below {above}, but it does not exist")
             parent = full_node(nodes, above or ROOT)
+            found = dict.fromkeys(siblings)
             if parent.children is None:
-                parent.children = set()
-            parent.children.update(siblings)
-        nodes[ROOT].children.discard(ROOT)  # type: ignore[union-attr]
+                parent.children = found
+            else:
+                parent.children.update(found)
+        nodes[ROOT].children.pop(ROOT, None)  # type: ignore[union-attr]
         self._find_quotas()
 
     def _find_quotas(self) -> None:

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from proxy.support.last_resort import take_charge
 from proxy.support.logs import TEXT, configure
+from proxy.support.spawn import Child, spawn
 
 _NICE = 10
 _OOM_SCORE = 500
@@ -25,17 +25,14 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 Result = TypeVar("Result")
 
 
-async def start(module: str, order: dict[str, Any]) -> Process:
+async def start(module: str, order: dict[str, Any]) -> Child:
     """Start `python -m MODULE` with an order, its stdin and stdout as pipes. Raises OSError."""
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            module,
-            stdin=PIPE,
-            stdout=PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        child = await spawn(
+            [sys.executable, "-m", module],
+            {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            pipes=True,
         )
     except OSError as error:
         raise OSError(f"{sys.executable} cannot be started: {error}") from error
@@ -46,7 +43,7 @@ async def start(module: str, order: dict[str, Any]) -> Process:
     return child
 
 
-async def end(child: Process, timeout: float = 0.0) -> None:
+async def end(child: Child, timeout: float = 0.0) -> None:
     """End a child: close its stdin, and kill it if it still runs after so many seconds."""
     if child.stdin is not None:
         child.stdin.close()
@@ -54,9 +51,9 @@ async def end(child: Process, timeout: float = 0.0) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(child.wait(), timeout)
     if child.returncode is None:
-        with suppress(ProcessLookupError):
-            child.kill()
+        child.kill()
         await child.wait()
+    child.close()
 
 
 def begin(name: str) -> dict[str, Any]:

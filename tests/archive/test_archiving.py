@@ -12,7 +12,7 @@ import pytest
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
-from lab.servers.process import lives
+from lab.servers.process import children_of, lives
 from proxy.config import parse as parse_config
 from tests.archive.archives import ROOT, seen_by, state, until_archived
 from zketcd.__main__ import main
@@ -42,10 +42,6 @@ class _Proxy(ZketcdServer):
         return max((float(line.split()[1]) for line in lines if line.startswith(_COMPLETE)), default=0.0)
 
 
-def _children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_another_proxy_archives_when_one_dies(
     etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
@@ -59,7 +55,7 @@ def test_another_proxy_archives_when_one_dies(
         until_archived(url, client.zxid)
         wait_until(first.complete, "the eldest proxy archives", 60)
         assert second.complete() == 0
-        (child,) = _children(first.pid)
+        (child,) = children_of(first.pid)
         first.kill()
         wait_until(lambda: not lives(child), "the archiver ends with its proxy")
         client.write(ROOT, b"2")
@@ -70,9 +66,9 @@ def test_another_proxy_archives_when_one_dies(
         assert state(str(url), f"0x{seen.zxid:x}") == seen.nodes
 
         # An archiver that dies is replaced, and a new process that takes over archives.
-        (child,) = _children(second.pid)
+        (child,) = children_of(second.pid)
         os.kill(child, signal.SIGKILL)
-        wait_until(lambda: any(each != child for each in _children(second.pid)), "another archiver")
+        wait_until(lambda: any(each != child for each in children_of(second.pid)), "another archiver")
         upgrade = [sys.executable, "-m", "zketcd", "upgrade", str(second.pid)]
         done = subprocess.run(upgrade, capture_output=True, text=True, timeout=60, check=True)
         heir = int(done.stdout.split()[1])
@@ -80,7 +76,7 @@ def test_another_proxy_archives_when_one_dies(
             wait_until(second.complete, "the new process archives", 60)
             client.write(ROOT, b"4")
             until_archived(url, client.zxid)
-            (child,) = _children(heir)
+            (child,) = children_of(heir)
         finally:
             os.kill(heir, signal.SIGTERM)
         wait_until(lambda: not lives(child) and not lives(heir), "the archiver ends with its proxy")

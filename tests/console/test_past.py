@@ -18,7 +18,7 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing
 from lab.servers.ports import free_port
-from lab.servers.process import lives
+from lab.servers.process import children_of, lives
 from proxy.options.etcd import embedded_url
 from proxy.state.auth.digest import digest_identity
 from tests.archive.archives import until_archived
@@ -87,8 +87,7 @@ async def _asking(world: World) -> AsyncIterator[Operator]:
 
 def _readers(world: World) -> list[int]:
     """The processes of the proxy that read the archive."""
-    pid = world.proxy.pid
-    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    children = children_of(world.proxy.pid)
     return [each for each in children if b"past_worker" in Path(f"/proc/{each}/cmdline").read_bytes()]
 
 

@@ -49,6 +49,8 @@ proxy/log/slices.py call_soon callback
 proxy/log/slices.py call_soon self._next_slice
 proxy/admin/connections.py call_later self.abort
 proxy/support/child.py add_reader orphaned.set
+proxy/support/spawn.py Thread self._wait
+proxy/support/spawn.py call_soon_threadsafe self._end
 proxy/support/handshakes.py add_done_callback self._ended
 proxy/support/handshakes.py call_at self._end_the_longest
 proxy/support/handshakes.py call_later self._end_the_longest

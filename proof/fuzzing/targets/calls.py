@@ -11,7 +11,7 @@ from typing import Any
 from lab.fakes.connection import FakeLoop
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut
-from proxy.etcd.http2 import Call, Connection, request_headers
+from proxy.etcd.http2 import Call, Http2Connection, request_headers
 from proxy.etcd.transport import RpcError
 
 # How a step begins, by its first byte.
@@ -140,7 +140,7 @@ class _Run:
         self._server = _Server()
         loop: Any = self.loop
         transport: Any = self._server
-        self._connection = Connection(loop, "etcd")
+        self._connection = Http2Connection(loop, "etcd")
         self._connection.connection_made(transport)
         self._calls: list[Call] = []
         self._listeners: list[_Listener] = []

@@ -101,7 +101,7 @@ class Appender:
         self._incarnation: Incarnation | None = None  # None: there is none
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
-        self._probe_at = 0.0
+        self._try_at = 0.0
         self._gathering: asyncio.TimerHandle | None = None  # while requests wait for others
         self._expected_until = 0.0  # by the clock's perf_counter
         self._throttled_log = ThrottledLog(log, self._clock)
@@ -178,14 +178,14 @@ class Appender:
                 and outbox.bytes < _WINDOW_BYTES
                 and not self._gathers()
             ):
-                probes = outbox.full and self._clock.monotonic() >= self._probe_at
-                sent = outbox.cut(self._header(), may_probe=probes)
+                may_try = outbox.full and self._clock.monotonic() >= self._try_at
+                sent = outbox.cut(self._header(), may_try=may_try)
                 if sent is None:
                     if outbox.rests:
                         self._schedule()
                     break
-                if sent.is_probe:
-                    self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
+                if sent.is_trial:
+                    self._try_at = self._clock.monotonic() + _PROBE_INTERVAL
                 self._stats.sent_entries += 1
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
@@ -234,7 +234,7 @@ class Appender:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         sent.attempts = 1
-        if self._combining.is_on and not (sent.nested or sent.is_probe):
+        if self._combining.is_on and not (sent.nested or sent.is_trial):
             sent.began = self._clock.perf_counter()
             landed = partial(self._answered, sent, incarnation)
             direct = partial(self._send_directly, sent, incarnation)
@@ -344,5 +344,5 @@ class Appender:
         if not self._outbox.full:
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
         self._outbox.full = True
-        self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
+        self._try_at = self._clock.monotonic() + _PROBE_INTERVAL
         self._schedule()

@@ -60,7 +60,7 @@ class Sent:
     size: int  # its bytes before compression
     requests: list[Pending]
     nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
-    is_probe: bool  # sent to learn whether etcd has space again
+    is_trial: bool  # sent to learn whether etcd has space again
     value: bytes = b""  # the entry as it is sent now: the same, or its replacement
     kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
     error: int = 0  # the answer to those that are not in the replacement
@@ -234,22 +234,22 @@ class Outbox:
 
     # -- entries -------------------------------------------------------------------------------------------
 
-    def cut(self, header: Header, *, may_probe: bool = False) -> Sent | None:
+    def cut(self, header: Header, *, may_try: bool = False) -> Sent | None:
         """Make the next entry from the requests that wait; None if there is nothing to send.
 
-        While etcd is full, requests that take space are refused. With `may_probe` one of them is sent alone.
+        While etcd is full, requests that take space are refused. With `may_try` one of them is sent alone.
         """
         while True:
             writer = EntryWriter()
-            requests, is_probe = self._next_requests(writer, header.clock, may_probe)
+            requests, is_trial = self._next_requests(writer, header.clock, may_try)
             if not requests:
                 return None
             value = header.finish(writer)
             if len(requests) > 1 or len(value) <= self._value_bytes:
                 break
             self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
-        nested = self.full and not is_probe
-        sent = Sent(self._next, header, value, writer.size, requests, nested=nested, is_probe=is_probe)
+        nested = self.full and not is_trial
+        sent = Sent(self._next, header, value, writer.size, requests, nested=nested, is_trial=is_trial)
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
@@ -258,8 +258,8 @@ class Outbox:
         self.unanswered += 1
         return sent
 
-    def _next_requests(self, writer: EntryWriter, clock: int, may_probe: bool) -> tuple[list[Pending], bool]:
-        """Take the requests of an entry from the queue, write them, and say whether it is a probe.
+    def _next_requests(self, writer: EntryWriter, clock: int, may_try: bool) -> tuple[list[Pending], bool]:
+        """Take the requests of an entry from the queue, write them, and say whether it is a trial.
 
         Requests before them that may not be sent are refused.
         """
@@ -291,11 +291,11 @@ class Outbox:
                 budgets.report(spent)
                 may_refuse -= self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
                 continue
-            is_probe = full and is_metered(pending)
-            if is_probe:
+            is_trial = full and is_metered(pending)
+            if is_trial:
                 if requests:
                     break
-                if not may_probe:
+                if not may_try:
                     may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                     continue
             elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > most:
@@ -309,7 +309,7 @@ class Outbox:
             queue.popleft()
             requests.append(pending)
             writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
-            if is_probe:
+            if is_trial:
                 return requests, True
         return requests, False
 
@@ -361,7 +361,7 @@ class Outbox:
         The refused entry may be in the log nevertheless: etcd applies the Txn that exceeds the quota.
         """
         self.full = True
-        sent.is_probe = False
+        sent.is_trial = False
         self._replace(sent, ErrorCode.SYSTEM_ERROR)
 
     def too_large(self, sent: Sent) -> bool:

@@ -7,7 +7,6 @@ Until then two may archive: that does no harm (archive/files/names.py).
 import asyncio
 import json
 import logging
-from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from proxy.etcd.access import Access
 from proxy.log.log import Log
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
+from proxy.support.spawn import Child
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Archiving:
         """`keep_ms`: 0 to delete nothing."""
         self._log = replicated
         self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
-        self._child: Process | None = None
+        self._child: Child | None = None
         self._finishes = False
         #: What the child has reported last; empty while another proxy archives.
         self.metrics: Sequence[Metric] = ()
@@ -109,7 +109,7 @@ class Archiving:
             self._child = None
             await end(child, _TIMEOUT)
 
-    async def _read(self, child: Process) -> None:
+    async def _read(self, child: Child) -> None:
         assert child.stdout is not None
         while line := await child.stdout.readline():
             with suppress(ValueError, TypeError):

@@ -8,7 +8,6 @@ import asyncio
 import enum
 import json
 import logging
-from asyncio.subprocess import Process
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from proxy.state.machine import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
+from proxy.support.spawn import Child
 from schema.entry import Kind, encode_forget
 
 log = logging.getLogger(__name__)
@@ -367,7 +367,7 @@ async def run_process(access: Access, order: dict[str, Any]) -> dict[str, Any]:
         await end(child)
 
 
-async def _result(child: Process) -> dict[str, Any]:
+async def _result(child: Child) -> dict[str, Any]:
     assert child.stdout is not None
     said = await child.stdout.read()
     status = await child.wait()

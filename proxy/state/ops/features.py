@@ -45,6 +45,6 @@ def system_nodes(
         data[_AVAILABILITY_ZONE] = availability_zone.encode()
     nodes: dict[str, Node] = {path: new_node(value, OPEN, 0, 0, 0) for path, value in data.items()}
     folder = FullNode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-    folder.children = set(data)
+    folder.children = dict.fromkeys(data)
     nodes[_FOLDER] = folder
     return nodes

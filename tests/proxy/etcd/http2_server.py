@@ -9,7 +9,7 @@ import h2.connection
 import h2.events
 import h2.settings
 
-from proxy.etcd.http2 import Call, Connection, request_headers
+from proxy.etcd.http2 import Call, Http2Connection, request_headers
 
 OK = [("grpc-status", "0")]
 HEAD = [(":status", "200"), ("content-type", "application/grpc")]
@@ -40,7 +40,7 @@ class Server:
     """A connection under test, and its server."""
 
     def __init__(self, window: int = 65_535) -> None:
-        self.connection = Connection(asyncio.get_running_loop(), "etcd:2379")
+        self.connection = Http2Connection(asyncio.get_running_loop(), "etcd:2379")
         self.wire = Wire()
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=False, header_encoding="utf-8")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from proxy.frontend.connection import Connection
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.log.status import Contact, Freshness
 
 
@@ -15,7 +15,7 @@ class Applicant:
     identity = SimpleNamespace(address="127.0.0.1")
 
     def __init__(self, *, is_keepers: bool = False) -> None:
-        self.session: Session | None = None
+        self.session: ServedSession | None = None
         self.password = b""
         self.limit = 0.0  # seconds that it waits for its session
         self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
@@ -33,7 +33,7 @@ class Applicant:
     def silence(self) -> float:
         return math.inf
 
-    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+    def established(self, session: ServedSession, password: bytes, *, read_only: bool = False) -> None:
         assert self.wants_session
         self.session = session
         self.password = password

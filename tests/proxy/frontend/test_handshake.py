@@ -13,7 +13,7 @@ from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
 from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
+from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Header, Outbox
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
@@ -87,7 +87,7 @@ class Proxy:
         opened = self.sessions.open(session_id, 4000, password, lambda *_: None)
         self.apply(Request(Kind.OPEN, session_id, 0, (), opened.body))
 
-    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, Session, ConnectRequest]:
+    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, ServedSession, ConnectRequest]:
         """A client, its session, and its request to continue it."""
         applicant = self.attach(request)
         self.commit()

@@ -307,7 +307,7 @@ class World:
 
     def wide(self, text: str) -> None:
         node = full_node(self.client.host.machine.tree.nodes, "/b")
-        node.children = {f"/b/{number}" for number in range(int(text))}
+        node.children = dict.fromkeys(f"/b/{number}" for number in range(int(text)))
 
     def slow(self, _: str) -> None:
         self.client.host.reading.pause.lengths = _ALL_SLOW

@@ -4,7 +4,7 @@ import pytest
 
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
@@ -126,7 +126,7 @@ def test_clients_that_wait_are_served_once_etcd_falls_silent() -> None:
         server.sessions.stand_by(applicant.connection, WISH)
     server.check()
     left.close()
-    served.established(Session(1, 4000, 100.0), b"", read_only=True)
+    served.established(ServedSession(1, 4000, 100.0), b"", read_only=True)
     server.sessions.stand_by(served.connection, WISH)
     server.link.freshness = Freshness.OLD
     assert (server.check(), server.check()) == (1, 1)

@@ -10,16 +10,15 @@ import weakref
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
 from proxy.log.append.pending import Pending
 from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.notifications import Notifications
 from proxy.state.outcome import SessionChange
-from proxy.state.sessions import Session as Attached
-from proxy.state.sessions import hash_of
+from proxy.state.sessions import Session, hash_of
 from proxy.support.counters import Counters
-from schema.entry import Kind, decode_attach, decode_close, decode_open
+from schema.entry import Kind, decode_close, decode_terms
 
 OWN, OTHER, DEAD = "own", "other", "dead"
 LEASE = 5.0
@@ -71,14 +70,14 @@ class Proxy:
     def attached(self, incarnation: str, **timeouts: int) -> None:
         """The state machine has these sessions of a proxy: s7=4000 is session 7."""
         for name, timeout_ms in timeouts.items():
-            self.machine.sessions[int(name[1:])] = Attached(0, timeout_ms, b"", incarnation)
+            self.machine.sessions[int(name[1:])] = Session(0, timeout_ms, b"", incarnation)
 
     def gone(self, incarnation: str = DEAD, now: float = 100.0, lease: float = LEASE) -> None:
         """The key of a proxy with this lease goes."""
         self.now = now
         self.sessions.proxy_gone(incarnation, lease)
 
-    def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[Session, Connection]:
+    def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[ServedSession, Connection]:
         """A session with a connection."""
         session = self.sessions.began(session_id, timeout_ms)
         session.connection = connection = Connection()
@@ -129,7 +128,7 @@ def test_a_new_session(proxy: Proxy) -> None:
         assert proxy.sessions.negotiate(wanted) == given
     pending = proxy.sessions.open(7, 5000, b"secret", _done)
     assert (pending.kind, pending.session_id, pending.callback) == (Kind.OPEN, 7, _done)
-    assert decode_open(pending.body) == (5000, hash_of(b"secret"))
+    assert decode_terms(pending.body) == (5000, hash_of(b"secret"))
     assert proxy.sessions.get(7) is None
     session = proxy.sessions.began(7, 5000)
     assert list(proxy.sessions) == [session]
@@ -140,7 +139,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     session, connection = proxy.begin()
     proxy.now = 103.9
     pending = proxy.sessions.attach(1, 6000, b"word", _done)
-    assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
+    assert (pending.kind, decode_terms(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
     assert connection.closed
     assert proxy.pass_to(110.9) == []  # nor while the answer is late
     pending.callback(pending, 5, 0, b"")

@@ -293,7 +293,7 @@ def test_a_slow_read_that_is_refused_or_fails(
 ) -> None:
     client.connection.data_received(_LIST)
     if fails:
-        monkeypatch.setattr(node, "pack_strings", "a mistake")
+        monkeypatch.setattr(node, "_pack_many", "a mistake")
     else:
         del client.host.machine.tree.nodes["/"]
     client.loop.run()
@@ -327,7 +327,7 @@ def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
     """At 7 steps before it begins, at 24 while it runs."""
     client.connection.order._client.knows_keeper = True
     nodes = client.host.machine.tree.nodes
-    node.full_node(nodes, "/a").children = {"/a", *(f"/z{number}" for number in range(6))}
+    node.full_node(nodes, "/a").children = dict.fromkeys(["/a", *(f"/z{number}" for number in range(6))])
     nodes.update({f"/z{number}": nodes["/b"] for number in range(6)})
     for slices in client.host.state_gate.slices:
         slices.lengths = Lengths(every=1, longest=longest)

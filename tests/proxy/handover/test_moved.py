@@ -14,7 +14,7 @@ from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, establis
 from lab.servers.digest_md5 import respond
 from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.frontend.transport import Outbound
 from proxy.handover.moved import (
     Change,
@@ -131,7 +131,7 @@ def _moved(client: Client) -> Client:
     client.lose()
     successor.host.connections.freeze()
     unpack(successor.connection, packed)
-    take_over(successor.connection, packed, Session(packed.session_id, 4000, successor.loop.now))
+    take_over(successor.connection, packed, ServedSession(packed.session_id, 4000, successor.loop.now))
     for message in watches:
         apply_part(json.loads(message), [successor.connection], successor.host.watches)
     successor.host.connections.thaw()

@@ -126,7 +126,7 @@ class World:
             case ["wait"]:
                 pass
             case ["after", "a", "second"]:
-                self.appender._probe_at = 0.0
+                self.appender._try_at = 0.0
             case ["a", "moment", "later"]:
                 assert self.appender._gathering is not None
                 self.appender._gathering.cancel()

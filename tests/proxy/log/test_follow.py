@@ -283,9 +283,11 @@ async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile
 
 
 async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once_more(proxy: Proxy) -> None:
+    """The first one that was loaded is not shown."""
     load_once = proxy.load_anew
 
     async def load_twice(*, is_wrong: bool) -> Loaded:
+        assert not proxy.follow.staleness.right
         loaded = await load_once()
         if proxy.loads == 2:
             proxy.follow.distrust()

@@ -56,7 +56,7 @@ class World:
         refused = self.errors(self.outbox.take_refused())
         if sent is None:
             return [*refused, "nothing is sent"]
-        marks = "".join([", nested" * sent.nested, ", a probe" * sent.is_probe])
+        marks = "".join([", nested" * sent.nested, ", a trial" * sent.is_trial])
         kept = sent.requests
         if sent.kept is not None:
             kept = [pending for pending, is_kept in zip(kept, sent.kept, strict=True) if is_kept]
@@ -83,8 +83,8 @@ class World:
                 outbox.submit_first(self.requests(requests))
             case ["cut"]:
                 return self.entry(outbox.cut(HEADER))
-            case ["probe"]:
-                return self.entry(outbox.cut(HEADER, may_probe=True))
+            case ["try"]:
+                return self.entry(outbox.cut(HEADER, may_try=True))
             case ["full"]:
                 outbox.full = True
             case ["hold"]:

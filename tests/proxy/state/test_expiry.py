@@ -36,7 +36,7 @@ def test_what_is_due(owner: int, created: int, age: int, max_never_used: int, du
     expiry.note(12, 5000)
     expected = NodeDue("/n", 16, 15, 11, max_never_used) if due else None
     assert expiry.due("/n", node, 5000 + age) == expected
-    node.children = {"/n/child"}
+    node.children = {"/n/child": None}
     assert expiry.due("/n", node, 5000 + age) is None
 
 

@@ -361,7 +361,10 @@ def test_many_lists_of_zookeepers_multi_read_are_long_together() -> None:
     assert isinstance(_answer(world, Client(), AtOnce(), OpCode.MULTI_READ, _multi(part)), bytes)
 
 
-@given(st.lists(st.text(max_size=3), max_size=9))
+_SHORT_AND_LONG = st.text(max_size=3) | st.text("ab", min_size=126, max_size=129)
+
+
+@given(st.lists(_SHORT_AND_LONG, max_size=9))
 def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
 
@@ -420,7 +423,7 @@ def test_names_that_are_too_many_for_one_reply_are_refused(
 def test_a_tree_is_freed_with_pauses() -> None:
     pause = Counting(4)
     nodes: dict[str, Node] = {str(number): FullNode(b"", (), *[0] * 9) for number in range(20)}
-    full_node(nodes, "3").children = {str(number) for number in range(20)}
+    full_node(nodes, "3").children = dict.fromkeys(map(str, range(20)))
     free(nodes, pause)
     assert nodes == {}
     assert pause.calls >= 8
