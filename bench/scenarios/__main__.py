@@ -7,7 +7,7 @@ leaves the others' figures in the file as they are.
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,10 @@ def earlier(path: Path) -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the scenarios; returns 1 if one could not be run to its end."""
+def main(
+    arguments: Sequence[str] | None = None, facts_of: Callable[[], Mapping[str, object]] = here_and_now
+) -> int:
+    """Run the scenarios; returns 1 if one could not be run to its end. `facts_of` the machine and moment."""
     parser = Parser(prog="python -m bench.scenarios", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
@@ -100,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names or SCENARIOS:
         print(f"{name} ...", file=sys.stderr, flush=True)
         begun = time.perf_counter()
-        facts = {**here_and_now(), "scale": options.scale}
+        facts = {**facts_of(), "scale": options.scale}
         try:
             table = SCENARIOS[name](options.scale)
         except (BenchError, BinaryMissing, StartFailed, OSError) as error:

@@ -23,12 +23,13 @@ from bench import costs
 from bench.errors import BenchError
 from bench.run import rotated
 from bench.scenarios import Cell, Table
-from bench.scenarios.deployed import ROUND_TRIPS_MS, three_hosts
+from bench.scenarios.deployed import CHOOSING, three_hosts
 from bench.scenarios.inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
 from bench.scenarios.many_servers import Servers
 from lab.servers.clickhouse import ClickHouseServer
 from lab.servers.process import REPOSITORY
 
+ROUND_TRIPS_MS = (0.5, 2.0)
 SERVERS = (2, 3)
 WRITERS = (1, 12, 48)
 ROUNDS = 4
@@ -46,13 +47,15 @@ class Size(NamedTuple):
     rounds: int
     seconds: float
     simulated: int
+    choosing: float
+    """Seconds until proxies that may append together have chosen."""
 
 
 def _size(scale: float) -> Size:
     if scale <= 0.05:
-        return Size(ROUND_TRIPS_MS[:1], (1,), WRITERS[:1], 1, 0.2, 2)
+        return Size(ROUND_TRIPS_MS[:1], (1,), WRITERS[:1], 1, 0.2, 2, 0.2)
     seconds, rounds = max(1.0, SECONDS * scale), max(2, round(ROUNDS * scale))
-    return Size(ROUND_TRIPS_MS, SERVERS, WRITERS, rounds, seconds, SIMULATED)
+    return Size(ROUND_TRIPS_MS, SERVERS, WRITERS, rounds, seconds, SIMULATED, CHOOSING)
 
 
 @dataclass
@@ -121,11 +124,17 @@ def _rows_at(systems: Sequence[Servers], size: Size) -> Iterator[list[Cell]]:
                 cluster.grow(count, stack)
                 cluster.insert_for(0, seconds=size.seconds, writers=size.writers[-1])
             for writers in size.writers:
+                for cluster in clusters:
+                    if cluster.servers.admins:
+                        cluster.insert_for(0, seconds=size.choosing, writers=writers)
                 measured = partial(Cluster.insert_for, seconds=size.seconds, writers=writers)
                 yield from _rows([count, writers], _rounds(clusters, size.rounds, measured))
         for cluster in clusters:
             cluster.check()
     simulated = partial(_zero_copy, seconds=size.seconds, hosts=size.simulated)
+    for cluster in clusters:
+        if cluster.servers.admins:
+            _zero_copy(cluster, 0, seconds=size.choosing, hosts=size.simulated)
     found = _rounds(clusters, max(1, size.rounds // 2), simulated)
     yield from _rows([f"{size.simulated} simulated, zero-copy", size.simulated], found)
 

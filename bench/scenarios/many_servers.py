@@ -18,6 +18,8 @@ class Servers(NamedTuple):
     """The pids of the proxies, or of ZooKeeper."""
     etcd: Sequence[int]
     """The pids of etcd's members; none for ZooKeeper."""
+    admins: Sequence[int] = ()
+    """The admin ports of proxies that may append together."""
 
 
 class Charged(NamedTuple):
