@@ -11,16 +11,13 @@ from typing import cast
 
 from aiohttp import web
 
+from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.ports import Place
 
 #: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
 #: what was sent. The same as ZooKeeper's admin.idleTimeout.
 IDLE_TIMEOUT = 30.0
-# aiohttp takes 2.5 us for each chunk of a body, which may be one byte (of six that are sent).
-_IN_A_TURN = 32 << 10  # bytes of all connections that are parsed in one turn of the loop
-_PIECE = 4 << 10  # of these, of one connection, while others wait
-_MOST_HELD = 16 << 20  # bytes that wait for it
 # What a request has while it waits for others.
 _WAITS = web.RequestKey("waits", bool)
 
@@ -62,16 +59,22 @@ class AdminConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request."""
-        self._all.came(self, data)
+        self._all.inflow.came(self, data)
 
     def take(self, data: bytes) -> None:
-        """Hand on bytes of a request, unless the connection is lost."""
+        """As proxy.support.inflow.Taker."""
         if self._transport is not None:
             try:
                 self._inner.data_received(data)
             except Exception as error:  # noqa: BLE001 - `contained` logs it
                 contained(error, "closing a connection of the admin port")
                 self.abort()
+
+    def hold(self) -> None:
+        """As Taker: aiohttp alone stops what is received."""
+
+    def go_on(self) -> None:
+        """As Taker."""
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""
@@ -95,6 +98,7 @@ class AdminConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
         self._stop_timer()
+        self._all.inflow.lost(self)
         self._all.by_transport.pop(self._transport, None)
         self._transport = self._request = None
         self.place.release()
@@ -136,44 +140,7 @@ class AdminConnections:
     def __init__(self) -> None:
         #: That which had its last answer longest ago is the first.
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
-        self._loop = asyncio.get_running_loop()
-        self._room = _IN_A_TURN  # bytes that may still be handed on in this turn of the loop
-        self._is_awake = False  # `_next_turn` will be called
-        self._held: dict[AdminConnection, bytearray] = {}  # for the next turns; the next one first
-        self._held_bytes = 0
-
-    def came(self, connection: AdminConnection, data: bytes) -> None:
-        """Hand on what a connection has received, a little of all in each turn of the loop."""
-        self._wake()
-        if not self._held and len(data) <= self._room:
-            self._room -= len(data)
-            connection.take(data)
-        elif self._held_bytes + len(data) <= _MOST_HELD:
-            self._held.setdefault(connection, bytearray()).extend(data)
-            self._held_bytes += len(data)
-        else:
-            connection.abort()
-
-    def _wake(self) -> None:
-        if not self._is_awake:
-            self._is_awake = True
-            self._loop.call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._is_awake = False
-        self._room = _IN_A_TURN
-        while self._held and self._room >= _PIECE:
-            connection = next(iter(self._held))
-            data = self._held.pop(connection)
-            piece = bytes(data[:_PIECE])
-            del data[:_PIECE]
-            if data:
-                self._held[connection] = data  # as the last one
-            self._held_bytes -= len(piece)
-            self._room -= _PIECE
-            connection.take(piece)
-        if self._room < _IN_A_TURN:
-            self._wake()
+        self.inflow = Inflow()
 
     @property
     def idle(self) -> Iterator[AdminConnection]:

@@ -30,13 +30,14 @@ from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
+from proxy.support import tls_pieces
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.handshakes import FirstRecord, Handshakes
+from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, Peer
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
-from proxy.support.tls_pieces import InPieces
 
 log = logging.getLogger(__name__)
 
@@ -201,19 +202,14 @@ class ClientListener:
     async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float
     ) -> None:
-        def make() -> asyncio.BaseProtocol:
-            connection = self._ports.connection(admitted=True, source=source)
-            return connection if context is None else InPieces(connection)
-
+        make = partial(self._ports.connection, admitted=True, source=source)
         let_in = False
         try:
-            await self._loop.connect_accepted_socket(
-                make,
-                client,
-                ssl=context,
+            if context is None:
+                await self._loop.connect_accepted_socket(make, client)
+            else:
                 # Rounded for the error, which names it.
-                ssl_handshake_timeout=None if context is None else round(timeout, 1),
-            )
+                await tls_pieces.accept(client, make, context, self._ports.inflow, round(timeout, 1))
             let_in = True
         except OSError as error:
             if isinstance(error, ConnectionAbortedError):  # the handshake has taken too long
@@ -295,6 +291,7 @@ class Ports:
         self.loop = loop
         self.tasks = tasks
         self.handshakes = Handshakes(loop)
+        self.inflow = Inflow()
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from proxy.support import tls_pieces
 from proxy.support.addresses import source_of
 from proxy.support.handshakes import FirstRecord, Handshakes
+from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
-from proxy.support.tls_pieces import InPieces
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,7 @@ class BoundedPort:
         self.taken: Counter[str] = Counter()
         self._tasks = Tasks()
         self._handshakes = Handshakes(self._loop)
+        self._inflow = Inflow()
         self._throttled_log = ThrottledLog(log)
 
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
@@ -187,7 +189,7 @@ class BoundedPort:
         task.add_done_callback(partial(self._begun, client, place))
 
     async def _begin(self, client: socket.socket, place: Place) -> bool:
-        timeout = None
+        make = partial(self._make, place)
         try:
             if self._tls is not None:
                 deadline = self._loop.time() + _HANDSHAKE
@@ -195,9 +197,9 @@ class BoundedPort:
                     await self._hello(client)
                     await self._turn(client, place.address)
                 timeout = max(round(deadline - self._loop.time(), 1), 0.1)
-            await self._loop.connect_accepted_socket(
-                partial(self._protocol, place), client, ssl=self._tls, ssl_handshake_timeout=timeout
-            )
+                await tls_pieces.accept(client, make, self._tls, self._inflow, timeout)
+            else:
+                await self._loop.connect_accepted_socket(make, client)
         except OSError as error:
             self._throttled_log.warn(
                 "closing a connection of %s: %s", self._whom, str(error) or type(error).__name__
@@ -234,10 +236,6 @@ class BoundedPort:
 
         self._handshakes.add(address, client, begin)
         await turn
-
-    def _protocol(self, place: Place) -> asyncio.BaseProtocol:
-        made = self._make(place)
-        return made if self._tls is None else InPieces(made)
 
     def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""

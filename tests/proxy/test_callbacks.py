@@ -55,7 +55,7 @@ proxy/support/handshakes.py add_done_callback self._ended
 proxy/support/handshakes.py call_at self._end_the_longest
 proxy/support/handshakes.py call_later self._end_the_longest
 proxy/support/handshakes.py call_soon self._begin_some
-proxy/support/tls_pieces.py call_soon self._next_turn
+proxy/support/inflow.py call_soon self._next_turn
 proxy/support/ports.py add_reader _finish
 proxy/support/ports.py add_reader self._accept
 proxy/support/log_backlog.py Thread self._write
@@ -69,7 +69,6 @@ console/sessions/local_session.py call_soon self._session.closed
 
 # They end the connection of one client, or what becomes one.
 _CONNECTION = """
-proxy/admin/connections.py call_soon self._next_turn
 proxy/frontend/listener.py add_reader self._look
 proxy/frontend/opening.py call_later give_up
 """
@@ -99,6 +98,7 @@ console/answers/past.py create_task self._end_when_idle()
 
 # What catches each exception, and why none is lost.
 _CAUGHT = {
+    "proxy/support/tls_pieces.py BaseException": "closes the connection, and raises it again",
     "proxy/admin/connections.py Exception": "ends one connection of the admin port",
     "proxy/admin/http.py Exception": "the answer to the request is an error; no memory: `contained`",
     "cli/client.py BaseException": "raises it again; a command",

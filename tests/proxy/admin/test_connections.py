@@ -1,9 +1,8 @@
 """The admin port's connections: slow and idle ones end, and there is always a place for a request."""
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from unittest import mock
 
@@ -180,45 +179,6 @@ async def test_requests_whose_bodies_do_not_come_give_way(caplog: pytest.LogCapt
         assert "closing" not in caplog.text
 
 
-class _Inner(asyncio.Protocol):
-    def __init__(self, turn: Callable[[], int]) -> None:
-        self._turn = turn
-        self.data = b""
-        self.turns = Counter[int]()
-
-    def data_received(self, data: bytes) -> None:
-        self.data += data
-        self.turns[self._turn()] += len(data)
-
-
-async def test_what_comes_is_parsed_a_little_in_each_turn() -> None:
-    turn = 0
-
-    def count() -> None:
-        nonlocal turn
-        turn += 1
-        asyncio.get_running_loop().call_soon(count)
-
-    count()
-    everything = AdminConnections()
-    inners = [_Inner(lambda: turn) for _ in range(40)]
-    connections = [AdminConnection(inner, Place(Counter(), "a"), everything) for inner in inners]
-    for connection in connections:
-        connection.connection_made(mock.Mock(asyncio.Transport))
-    sent = random.Random(1).randbytes(100_000)
-    for connection in connections[:39]:
-        connection.data_received(sent[:60_000])
-        connection.data_received(sent[60_000:])
-    connections[39].data_received(b"GET / HTTP/1.1")
-    connections[1].connection_lost(None)
-    await until(lambda: inners[38].data == sent)
-    assert all(inner.data == sent for inner in (inners[0], *inners[2:39]))
-    in_a_turn: Counter[int] = sum((inner.turns for inner in inners), Counter())
-    assert max(in_a_turn.values()) <= 32 << 10
-    assert max(inners[39].turns) < turn / 4, "a short request waits for a piece of each other one"
-    assert len(inners[1].data) < 100_000
-
-
 async def test_a_fault_of_the_parser_ends_one_connection() -> None:
     everything = AdminConnections()
     inner = mock.Mock(asyncio.Protocol)
@@ -228,16 +188,6 @@ async def test_a_fault_of_the_parser_ends_one_connection() -> None:
     connection.connection_made(transport)
     connection.data_received(b"GET / HTTP/1.1")
     transport.abort.assert_called_once()
-
-
-async def test_more_than_can_wait_ends_the_connection() -> None:
-    everything = AdminConnections()
-    transport = mock.Mock(asyncio.Transport)
-    connection = AdminConnection(_Inner(lambda: 0), Place(Counter(), "a"), everything)
-    connection.connection_made(transport)
-    for _ in range(70):
-        connection.data_received(bytes(256 << 10))
-    transport.abort.assert_called()
 
 
 async def test_requests_that_wait_for_others_give_way(caplog: pytest.LogCaptureFixture) -> None:
