@@ -28,7 +28,7 @@ from archive.past.verify import verify
 from archive.writing import write
 from cli.client import Refused, connected
 from cli.connection import access_of, client_of
-from cli.output import counted, size, visible
+from cli.output import counted, one_line, show, size
 from proxy.etcd.model import EtcdError
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
@@ -57,11 +57,6 @@ def main(arguments: Sequence[str], command: str) -> int:
             raise
         print(f"zketcd {command}: {error}", file=sys.stderr)
         return 2 if command == "diff" else 1  # as diff(1)
-
-
-def show(line: str) -> None:
-    """Print a line; on a terminal without control characters."""
-    print(visible(line) if sys.stdout.isatty() else line)
 
 
 def _archive(given: Any, made: Any) -> int:
@@ -122,7 +117,7 @@ def _history(given: Any, _made: Any) -> int:
         if given.deleted and event.change != "deleted":
             continue
         found += 1
-        show(_json(event) if given.json else _line(event))
+        show(_json(event) if given.json else one_line(_line(event)))
     cost = history.cost
     read = f"read {cost.read} of {counted(cost.segments, 'segment')}, {size(cost.bytes)}"
     for last, first in history.gaps:
@@ -146,7 +141,11 @@ def _diff(given: Any, made: Any) -> int:
             show(json.dumps({**fields, "size_before": was, "size_after": now}))
         else:
             sizes = " -> ".join(f"{count} bytes" for count in (was, now) if count is not None)
-            show(" ".join(filter(None, (each.change, each.path, ",".join(each.fields), f"({sizes})"))))
+            show(
+                one_line(
+                    " ".join(filter(None, (each.change, each.path, ",".join(each.fields), f"({sizes})")))
+                )
+            )
     return found
 
 
@@ -182,10 +181,10 @@ def _revert(given: Any, made: Any) -> int:
         if given.json:
             show(json.dumps({"step": step.kind.value, "path": step.path, "times": step.times}))
         else:
-            show(f"{step.kind.value} {step.path}" + (f" by {step.times}" if step.times else ""))
+            show(one_line(f"{step.kind.value} {step.path}" + (f" by {step.times}" if step.times else "")))
     for what, items in (("conflict", planned.conflicts), ("left out", planned.left_out)):
         for path, why in items:
-            show(json.dumps({what: path, "why": why}) if given.json else f"{what}: {path}: {why}")
+            show(json.dumps({what: path, "why": why}) if given.json else one_line(f"{what}: {path}: {why}"))
     if planned.conflicts:
         print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
     if cut and deletion is not None:

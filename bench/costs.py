@@ -23,16 +23,19 @@ COUNTERS = {
 }
 
 
-def process_tree(pid: int) -> list[int]:
-    """The process and its descendants that live now."""
+def process_tree(*pids: int) -> list[int]:
+    """The processes and their descendants that live now."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit() and (fields := _stat_fields(int(entry.name))):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    tree = [pid]
-    for parent in tree:
-        tree.extend(children.get(parent, ()))
-    return tree
+    tree = dict.fromkeys(pids)
+    waiting = list(tree)
+    while waiting:
+        found = [child for child in children.get(waiting.pop(), ()) if child not in tree]
+        tree.update(dict.fromkeys(found))
+        waiting += found
+    return list(tree)
 
 
 def name_of(pid: int) -> str:

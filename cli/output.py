@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class Output(NamedTuple):
         """What goes to stdout, without the last newline."""
         if as_json:
             return json.dumps(self.data, indent=2)
-        return "\n".join(self.lines)
+        return "\n".join(map(one_line, self.lines))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
@@ -38,13 +39,23 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     ]
 
 
-# C0 but tab and line feed, DEL, C1, and what changes the direction of text.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# C0 but tab and line feed, DEL, C1, what ends a line, and what is invisible or changes the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def visible(text: str) -> str:
     """A text whose control characters are escaped: on a terminal they could do anything."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """A text without line feeds: a client's path or user must not look like another line."""
+    return text.replace("\n", "\\n")
+
+
+def show(text: str) -> None:
+    """Print a text; on a terminal without control characters."""
+    print(visible(text) if sys.stdout.isatty() else text)
 
 
 def counted(count: int, what: str) -> str:

@@ -16,11 +16,10 @@ from schema.entry import (
     Kind,
     Request,
     Written,
-    decode_attach,
     decode_carry_over,
     decode_close,
     decode_entry,
-    decode_open,
+    decode_terms,
 )
 from schema.errors import BadValue
 from schema.record import Home
@@ -81,7 +80,7 @@ class Life:
             return ""
         match request.kind:
             case Kind.OPEN:
-                self._timeout, self._password = decode_open(request.body)
+                self._timeout, self._password = decode_terms(request.body)
                 self._holder, self._ended = sender, False
                 return f"opened, timeout {self._timeout} ms"
             case Kind.ATTACH:
@@ -103,7 +102,7 @@ class Life:
         return ""
 
     def _attached(self, request: Request, sender: str) -> str:
-        timeout, password = decode_attach(request.body)
+        timeout, password = decode_terms(request.body)
         if self._password is not None and password != self._password:
             return "refused: a wrong password"
         if self._ended:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cli.client import Refused, connected
 from cli.connection import access_of, client_of, endpoints, tree_in
-from cli.output import CommandFailed, Output, WrongUsage, visible
+from cli.output import CommandFailed, Output, WrongUsage, show
 from ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top, unseal
 from ctl.options import PAST, parser
 from proxy.etcd.access import Access
@@ -61,8 +61,7 @@ def main(arguments: Sequence[str], command: str) -> int:
     except (CommandFailed, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command}: {for_operator(error, given.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, WrongUsage) else 1
-    text = output.text(given.json)
-    print(visible(text) if sys.stdout.isatty() else text)
+    show(output.text(given.json))
     return 0
 
 

@@ -47,7 +47,7 @@ def get(machine: Machine, path: str, as_hex: bool) -> Output:
     else:
         document["data"] = text
         shown = text or ""
-    return Output(document, [shown, "", f"acl = {', '.join(acl)}", *_lines(values)])
+    return Output(document, [*shown.split("\n"), "", f"acl = {', '.join(acl)}", *_lines(values)])
 
 
 def find_big(machine: Machine, path: str, limit: int) -> Output:

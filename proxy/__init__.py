@@ -32,6 +32,7 @@ eldest       the living proxy whose key is oldest; it ends the sessions of dead 
 follow       to read the log as it grows
 copy         a tree that `zketcd follow` keeps like another one, its source
 copy         a tree that follows another one
+base         of a copy: the snapshot by its follower that its log continues; a new one replaces the log
 standby      the follower of a copy that takes over if the tree is lost
 seal         in a record: where the tree has moved; no later entry counts
 item         what the follower makes of the watch: an entry to apply, a proxy that came or went, a new record

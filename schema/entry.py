@@ -297,18 +297,11 @@ def _unpack_identities(packed: bytes) -> tuple[Identity, ...]:
 # Bodies of the kinds that proxies send themselves.
 
 
-class Open(NamedTuple):
-    """Body of OPEN; the new session's id is the request's."""
+class Terms(NamedTuple):
+    """Body of OPEN and ATTACH; the session's id is the request's."""
 
     timeout_ms: int
     password_hash: bytes  # the first 16 bytes of the password's SHA-256
-
-
-class Attach(NamedTuple):
-    """Body of ATTACH."""
-
-    timeout_ms: int
-    password_hash: bytes
 
 
 #: The reason of a CLOSE that an administrator asked for begins with this; the name follows.
@@ -363,20 +356,6 @@ _EPOCH = Struct(">Qq")
 _LEVEL = Struct(">I")
 
 
-def _pack_session(timeout_ms: int, password_hash: bytes) -> bytes:
-    if len(password_hash) != PASSWORD_HASH_SIZE:
-        raise ValueError(f"a password hash has {len(password_hash)} bytes instead of {PASSWORD_HASH_SIZE}")
-    return _TIMEOUT.pack(timeout_ms) + password_hash
-
-
-def _unpack_session(body: bytes, what: str) -> tuple[int, bytes]:
-    fields = Fields(body, what)
-    (timeout_ms,) = fields.unpack(_TIMEOUT)
-    password_hash = fields.raw(PASSWORD_HASH_SIZE)
-    fields.end()
-    return timeout_ms, password_hash
-
-
 def _unpack_texts(body: bytes, count: int, what: str) -> list[str]:
     fields = Fields(body, what)
     texts = [fields.text() for _ in range(count)]
@@ -384,24 +363,20 @@ def _unpack_texts(body: bytes, count: int, what: str) -> list[str]:
     return texts
 
 
-def encode_open(timeout_ms: int, password_hash: bytes) -> bytes:
-    """The arguments as in `Open`."""
-    return _pack_session(timeout_ms, password_hash)
+def encode_terms(timeout_ms: int, password_hash: bytes) -> bytes:
+    """The arguments as in `Terms`."""
+    if len(password_hash) != PASSWORD_HASH_SIZE:
+        raise ValueError(f"a password hash has {len(password_hash)} bytes instead of {PASSWORD_HASH_SIZE}")
+    return _TIMEOUT.pack(timeout_ms) + password_hash
 
 
-def decode_open(body: bytes) -> Open:
+def decode_terms(body: bytes) -> Terms:
     """Raises BadValue."""
-    return Open(*_unpack_session(body, "a session's start"))
-
-
-def encode_attach(timeout_ms: int, password_hash: bytes) -> bytes:
-    """The arguments as in `Attach`."""
-    return _pack_session(timeout_ms, password_hash)
-
-
-def decode_attach(body: bytes) -> Attach:
-    """Raises BadValue."""
-    return Attach(*_unpack_session(body, "a session's attachment"))
+    fields = Fields(body, "a session's terms")
+    (timeout_ms,) = fields.unpack(_TIMEOUT)
+    terms = Terms(timeout_ms, fields.raw(PASSWORD_HASH_SIZE))
+    fields.end()
+    return terms
 
 
 def encode_close(reason: str, holder: str) -> bytes:

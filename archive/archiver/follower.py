@@ -29,7 +29,7 @@ from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.recording import record
+from proxy.state.recording import keep_changes
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from schema.entry import decode_entry
@@ -206,7 +206,7 @@ class _Attempt:
         self._clock = archiver._clock
         self._machine: Machine = loaded.machine
         self._loaded = loaded
-        self._changes = record(self._machine)
+        self._changes = keep_changes(self._machine)
         self._writer = RunWriter(archiver._store, run, start)
         self._begin = start.entries
         self._copied = start.position  # of the newest snapshot that is archived, or will be

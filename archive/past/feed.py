@@ -34,7 +34,7 @@ from proxy.state.auth.scheme import Identity
 from proxy.state.feed import Id, Wanted, id_of, made_by
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.recording import Recorded, record
+from proxy.state.recording import Recorded, keep_changes
 from proxy.support.child import begin
 from schema.entry import Entry, Kind, Request
 from schema.keys import Keyspace
@@ -114,7 +114,7 @@ class Feed:
     async def run(self) -> None:
         """Raises one of _FAILURES unless frames have begun: then the last frame says why they end."""
         machine, caught, store = await self._begin()
-        self._changes = record(machine)
+        self._changes = keep_changes(machine)
         gc.freeze()
         try:
             if caught is None:

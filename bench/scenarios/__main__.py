@@ -7,7 +7,7 @@ leaves the others' figures in the file as they are.
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from bench.scenarios import (
     herd,
     idle,
     insert,
+    large,
     markdown,
     memory,
     move,
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "sidecars": sidecars.run,
     "session-mix": session_mix.run,
     "snapshots": snapshots.run,
+    "large": large.run,
     "clickhouse": clickhouse.run,
     "clickhouse-deployed": clickhouse_deployed.run,
     "insert": insert.run,
@@ -78,13 +80,15 @@ def earlier(path: Path) -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the scenarios; returns 1 if one could not be run to its end."""
+def main(
+    arguments: Sequence[str] | None = None, facts_of: Callable[[], Mapping[str, object]] = here_and_now
+) -> int:
+    """Run the scenarios; returns 1 if one could not be run to its end. `facts_of` the machine and moment."""
     parser = Parser(prog="python -m bench.scenarios", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )
-    parser.add_argument("--scale", type=number(1), default=1.0, help="a share of the full size (default: 1)")
+    parser.add_argument("--scale", type=number(10), default=1.0, help="a share of the full size (default: 1)")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     options = parser.parse_args(arguments)
     for name in options.names:
@@ -98,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names or SCENARIOS:
         print(f"{name} ...", file=sys.stderr, flush=True)
         begun = time.perf_counter()
-        facts = {**here_and_now(), "scale": options.scale}
+        facts = {**facts_of(), "scale": options.scale}
         try:
             table = SCENARIOS[name](options.scale)
         except (BenchError, BinaryMissing, StartFailed, OSError) as error:

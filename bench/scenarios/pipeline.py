@@ -10,11 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import pyarrow as pa
 
 from bench import costs
 from bench.data import data
@@ -25,7 +23,7 @@ from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer
 from lab.servers.process import REPOSITORY
 from lab.servers.zookeeper import java_program, zookeeper_classpath
-from pipeline.batches import batch_of
+from pipeline.batches import of_rows
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, folder_of
 from pipeline.table import ZNODES, ZnodeRow
 
@@ -34,23 +32,25 @@ ENGINES = ("--no-spark", "--spark")
 _FIXED = {"/": 1, "/zookeeper": 2, "/zookeeper/config": 0, "/zookeeper/quota": 0}
 """What every tree has -> children, without those of `rows`."""
 _TIME_MS = 1_700_000_000_000
-_BATCH = 4096  # rows
 _INTERVAL = 0.25  # seconds between two looks at the processes
 _MIB = 1 << 20
 _HEAD = ["command", "znodes", "s", "znodes/s", "CPU s: JVM", "Python", "etcd"]
 _HEAD += ["MiB: JVM", "driver", "workers", "etcd"]
 
 
-def rows(count: int) -> Iterator[ZnodeRow]:
-    """A tree of so many znodes, a thousand in a directory, parents first."""
+def rows(count: int, largest: int = PER_DIRECTORY) -> Iterator[ZnodeRow]:
+    """A tree of so many znodes, parents first: one directory with `largest`, the others with a thousand."""
     left = count - len(_FIXED)
+    sizes = [largest, *repeat(PER_DIRECTORY, -(-(left - largest) // PER_DIRECTORY))]
     for zxid, (path, below) in enumerate(_FIXED.items()):
-        yield _row(path, b"", zxid, below + (-(-left // PER_DIRECTORY) if path == "/" else 0))
-    for number in range(left):
-        directory, index = divmod(number, PER_DIRECTORY)
-        path = f"/d{directory:06d}" + (f"/n{index:06d}" if index else "")
-        below = 0 if index else min(PER_DIRECTORY, left - number) - 1
-        yield _row(path, data(number), number + len(_FIXED), below)
+        yield _row(path, b"", zxid, below + (len(sizes) if path == "/" else 0))
+    number = 0
+    for directory, size in enumerate(sizes):
+        for index in range(min(size, left - number)):
+            path = f"/d{directory:06d}" + (f"/n{index:06d}" if index else "")
+            below = 0 if index else min(size, left - number) - 1
+            yield _row(path, data(number), number + len(_FIXED), below)
+            number += 1
 
 
 def _row(path: str, value: bytes, zxid: int, below: int) -> ZnodeRow:
@@ -65,7 +65,7 @@ def run(scale: float) -> Table:
     with TemporaryDirectory(prefix="zketcd-bench-") as folder:
         source = Path(folder, "source")
         print(f"  making {count:,} znodes", file=sys.stderr, flush=True)
-        _write(source, count)
+        write(source, rows(count))
         for engine in ENGINES if scale > 0.05 else ENGINES[:1]:
             with EtcdServer(*ETCD_OPTIONS) as etcd:
                 side, exported = f"etcd://{etcd.address}/zketcd", Path(folder, f"exported{engine}")
@@ -87,17 +87,11 @@ def run(scale: float) -> Table:
     return Table("The pipeline's commands, each with the start and end of its processes", _HEAD, found)
 
 
-def _write(folder: Path, count: int) -> None:
-    """Write the tree as a snapshot."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        tree = rows(count)
-        while batch := list(islice(tree, _BATCH)):
-            yield batch_of(batch)
-
+def write(folder: Path, tree: Iterator[ZnodeRow]) -> None:
+    """Write the tree as a snapshot of ZooKeeper."""
     options = SinkOptions(folder_of(str(folder)), None, (), "full", "", overwrite=False)
     writer = ZooKeeperWriter(options, ZNODES.names)
-    writer.commit([writer.write(batches())])
+    writer.commit([writer.write(of_rows(tree))])
 
 
 def measured(command: Sequence[str], etcd: int | None) -> list[float]:

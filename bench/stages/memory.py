@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bench.scenarios.memory import nodes
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.machine import Machine
-from schema.entry import Entry, Kind, Request, encode_open
+from schema.entry import Entry, Kind, Request, encode_terms
 
 _PER_ENTRY = 512
 _TIME_MS = 1_700_000_000_000
@@ -64,7 +64,7 @@ def _applied(count: int) -> Machine:
 
 
 def _entries(count: int) -> Iterator[list[Request]]:
-    requests = [Request(int(Kind.OPEN), _SESSION, 0, (), encode_open(30_000, bytes(16)))]
+    requests = [Request(int(Kind.OPEN), _SESSION, 0, (), encode_terms(30_000, bytes(16)))]
     for opcode, body in nodes(count):
         requests.append(Request(int(Kind.CLIENT), _SESSION, opcode, (), body))
         if len(requests) >= _PER_ENTRY:

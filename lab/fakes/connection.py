@@ -37,7 +37,7 @@ from proxy.support.counters import Counters
 from proxy.support.environment import Environment
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
-from schema.entry import Kind, Request, Rules, encode_open
+from schema.entry import Kind, Request, Rules, encode_terms
 
 SESSION = 1
 PASSWORD = b"sixteen bytes ok"
@@ -188,7 +188,7 @@ class FakeHost:
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
-            body = encode_open(4000, hash_of(PASSWORD))
+            body = encode_terms(4000, hash_of(PASSWORD))
             self.outbox.submit(Pending(Kind.OPEN, session_id, 0, (), body))
         self.commit()
 

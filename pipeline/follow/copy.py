@@ -18,7 +18,7 @@ from proxy.state.node import Node
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.budgets import BudgetsValue, Rule, encode_rule
-from schema.entry import Kind, Request, encode_attach, encode_level
+from schema.entry import Kind, Request, encode_level, encode_terms
 from schema.followed import Followed
 
 #: Digests have 64 bits.
@@ -107,7 +107,7 @@ class Copy(Machine):
         for session_id in sorted(attached):
             session, wanted = self.sessions.get(session_id), source.sessions.get(session_id)
             if session is not None and wanted is not None and session.timeout_ms != wanted.timeout_ms:
-                body = encode_attach(wanted.timeout_ms, session.password_hash)
+                body = encode_terms(wanted.timeout_ms, session.password_hash)
                 requests.append(Request(Kind.ATTACH, session_id, 0, (), body))
         return requests
 

@@ -19,7 +19,7 @@ from schema.json_values import boolean, number, pack_json, unpack_json
 from schema.keys import Keyspace
 
 _POLL = 0.1  # seconds
-_ANSWER_WITHIN = 10.0  # seconds; the follower may be writing a checkpoint
+_ANSWER_WITHIN = 10.0  # seconds; the follower may be writing a new base
 _ANSWERED_EVERY = 1.0
 _WITHDRAW_WITHIN = 10.0
 

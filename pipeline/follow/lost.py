@@ -24,7 +24,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Get
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
-from proxy.state.recording import Recorded, What, record
+from proxy.state.recording import Recorded, What, keep_changes
 from proxy.state.sessions import session_text
 from proxy.support.tasks import together
 from schema.entry import Request
@@ -78,7 +78,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
     try:
         await tree.finish(machine, changes.take(), now, position)
     except TooLarge:  # very many ephemerals
-        position = await tree.checkpoint(machine, position)
+        position = await tree.rebase(machine, position)
         await tree.finish(machine, changes.take(), now, position)
     print(f"sessions: {sessions} ended, with their ephemerals")
     print_finished(position)
@@ -146,7 +146,7 @@ class _Listed(Exception):
 
 async def _list(reading: Reading, write: Callable[[str], None]) -> None:
     machine = reading.machine
-    recorded = record(machine)
+    recorded = keep_changes(machine)
     while True:
         while (arrived := reading.take()) is not None:
             item, entry = arrived

@@ -33,7 +33,7 @@ from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.recording import Recorded, What, record
+from proxy.state.recording import Recorded, What, keep_changes
 from proxy.support.tasks import together
 from schema.followed import Sign
 from schema.keys import Keyspace
@@ -44,10 +44,10 @@ from schema.record import Seal
 _ENTRY_CHANGES = 8000
 _ENTRY_BYTES = 768 << 10  # or half of what etcd takes in a request
 _CHANGE_BYTES = 100  # of a change, without path and data
-_CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
+_REBASE_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
-_WHOLE_EVERY = 60.0  # seconds between two checkpoints of changes that no entry holds
+_WHOLE_EVERY = 60.0  # seconds between two bases that are written for changes that no entry holds
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
@@ -217,7 +217,7 @@ class _Standby:
         print_progress(f"{reason}: loading all {len(machine.tree.nodes)} znodes anew")
         copy = Copy(machine, cluster_id, new_of(machine, kept))
         position = _position(self._source, reading, origin.clock)._replace(base=position.base)
-        return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
+        return _Run(reading, tree, copy, await tree.rebase(copy, position))
 
 
 def _position(source: Source, reading: Reading, clock: int) -> Position:
@@ -309,14 +309,14 @@ class _Work:
         self._status = status
         self._wrong = wrong
         self._machine = self._reading.machine
-        self._recorded = record(self._machine)
+        self._recorded = keep_changes(self._machine)
         self._changed = Changed(self._machine)
         self._attached: set[int] = set(self._machine.sessions)  # whose timeouts may be others
         self._changes = self._bytes = 0
         self._most_bytes = min(_ENTRY_BYTES, finishing.options.limits.max_request_bytes // 2)
         self._lag = _Lag(self._reading)
         self._clock = 0
-        self._whole: str | None = None  # why no entry holds the changes: a checkpoint is due
+        self._whole: str | None = None  # why no entry holds the changes: a new base is due
         self._whole_at = -math.inf  # when it may be written
         self._has_sealed = False
 
@@ -324,10 +324,10 @@ class _Work:
         """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
         while True:
             entry = await self._entry()
-            if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
+            if self._tree.log_bytes > max(_REBASE_BYTES, self._tree.snapshot_bytes):
                 await self._put(entry)
                 entry = None
-                await self._checkpoint()
+                await self._rebase()
             await together([self._put(entry), self._exchange(), self._apply()])
             await self._seal_if_wanted()
             age = self._lag.age()
@@ -429,7 +429,7 @@ class _Work:
         self._clock = max(self._clock, entry.clock)
 
     async def _entry(self) -> Txn | None:
-        """The entry of what was applied, if it is anything. What no entry holds becomes a checkpoint."""
+        """The entry of what was applied, if it is anything. What no entry holds makes a new base."""
         self._changes = self._bytes = 0
         reused = self._changed.reused
         changes = self._changed.take()
@@ -458,7 +458,7 @@ class _Work:
         # Not at once each time: small changes by clients must not write the tree again and again.
         if time.monotonic() >= self._whole_at or self._finishing.wanted is not None:
             print_progress(f"writing all {len(machine.tree.nodes)} znodes, since {self._whole}")
-            await self._checkpoint()
+            await self._rebase()
             self._whole_at = time.monotonic() + _WHOLE_EVERY
         return None
 
@@ -466,8 +466,8 @@ class _Work:
         if entry is not None:
             await self._tree.put(entry)
 
-    async def _checkpoint(self) -> None:
-        self._position = await self._tree.checkpoint(self._copy, self._position)
+    async def _rebase(self) -> None:
+        self._position = await self._tree.rebase(self._copy, self._position)
         self._lag.write()
         self._whole = None
 

@@ -247,7 +247,7 @@ async def begin(
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
     tree = TargetTree(etcd, keys, begun, record, 0, limits)
-    return Start(tree, machine, await tree.checkpoint(machine, position))
+    return Start(tree, machine, await tree.rebase(machine, position))
 
 
 class TooLarge(Failure):
@@ -416,8 +416,8 @@ class TargetTree:
                     raise await self._why_not()
                 self._moved = found.kvs[0].mod_revision
 
-    async def checkpoint(self, machine: Machine, position: Position) -> Position:
-        """Write the state as a snapshot, and delete what it replaces; returns the new position."""
+    async def rebase(self, machine: Machine, position: Position) -> Position:
+        """Write the state as the new base, and delete what it replaces; returns the new position."""
         keys = self._keys
         current = await self._write_snapshot(machine)
         position = position._replace(base=current.name)
@@ -428,7 +428,7 @@ class TargetTree:
         return position
 
     async def delete_others(self) -> None:
-        """Delete the pages that no record names: former ones, and of checkpoints that were killed."""
+        """Delete the pages that no record names: former ones, and of followers that were killed."""
         assert self._record.current is not None
         first, end = self._keys.snapshot(self._record.current.name)
         await self._delete(self._keys.snapshots, first)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from proxy.log.load.replay import Place
 from proxy.state.feed import made_by, row, written
 from proxy.state.machine import Machine
-from proxy.state.recording import Recording, record
+from proxy.state.recording import Recording, keep_changes
 from schema.entry import Entry, Request
 
 
@@ -35,7 +35,7 @@ class ChangeRecorder:
     def execute(self, machine: Machine, entry: Entry, request: Request, place: Place) -> None:
         """Apply the request to the machine. Raises UnknownLevel."""
         transaction = machine.transaction
-        changes = transaction.changes if isinstance(transaction, Recording) else record(machine)
+        changes = transaction.changes if isinstance(transaction, Recording) else keep_changes(machine)
         changes.clear()
         machine.execute(request)
         if not changes or place.number <= self._after.get(place.incarnation, 0):

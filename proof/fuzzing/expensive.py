@@ -32,7 +32,7 @@ from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
 from proxy.state.watches import WatchTable
-from schema.entry import Identities, Identity, Kind, Request, Rules, encode_open
+from schema.entry import Identities, Identity, Kind, Request, Rules, encode_terms
 from schema.znode import OPEN_ACL
 
 _CREATES = [opcode for opcode, write in EXTENDED.writes.items() if write.effect is Effect.CREATES]
@@ -226,7 +226,7 @@ class World:
         self._entries = 0
         self.deepest = _DEEPEST * (of.deep + 1)
         for session in (_OWN, _OTHER):
-            self._apply(Request(Kind.OPEN, session, 0, (), encode_open(10_000, bytes(16))))
+            self._apply(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, bytes(16))))
         self._grow()
         machine.watched = True
 

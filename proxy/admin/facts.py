@@ -255,9 +255,9 @@ class Facts:
 
     def copy(self) -> dict[str, int]:
         """How far the tree is behind the one that it follows; empty if it follows none."""
-        log = self.subject.log
-        if not log.is_copy:
+        if not self.subject.contact.is_copy:
             return {}
+        log = self.subject.log
         zxid = {"copy_zxid": self.subject.machine.zxid}
         if log.lag is None or not log.lag.level_ms:
             return zxid

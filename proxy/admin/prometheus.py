@@ -263,9 +263,9 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 
 def _of_copy(subject: Subject) -> Iterator[Metric]:
     """As the follower itself shows them with --metrics."""
-    log = subject.log
-    if not log.is_copy:
+    if not subject.contact.is_copy:
         return
+    log = subject.log
     yield GaugeMetricFamily(
         "zketcd_copy_zxid", "the last transaction that the copy holds", subject.machine.zxid
     )

@@ -31,7 +31,7 @@ from proxy.state.outcome import SessionChange
 from proxy.state.sessions import hash_of, session_text
 from proxy.support import probe
 from proxy.support.counters import Counters
-from schema.entry import KILLED, Kind, decode_close, encode_attach, encode_close, encode_open
+from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class Sessions:
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> CallbackRequest:
         """The request for a new session. Call `began` after it is applied. Sent only if it `is_wanted`."""
-        body = encode_open(timeout_ms, hash_of(password))
+        body = encode_terms(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.OPEN, session_id, 0, (), body, done, is_wanted)
 
     def attach(
@@ -235,7 +235,7 @@ class Sessions:
             done(pending, zxid, err, body)
 
         self._attaching[session_id] += 1
-        body = encode_attach(timeout_ms, hash_of(password))
+        body = encode_terms(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached, is_wanted)
 
     def judge(self, session_id: int, password: bytes | None) -> bool | None:

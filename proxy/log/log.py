@@ -155,7 +155,6 @@ class Log:
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
-            is_copy=self.is_copy,
             standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
             lag=self._lag.value,
         )

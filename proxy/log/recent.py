@@ -10,7 +10,7 @@ from contextlib import suppress
 from proxy.log.applier import Applier, Between
 from proxy.state.feed import Made, made_by, size_of
 from proxy.state.machine import Machine
-from proxy.state.recording import Recorded, record
+from proxy.state.recording import Recorded, keep_changes
 from proxy.state.transaction import Transaction
 from schema.entry import RequestFields
 
@@ -47,7 +47,7 @@ class Recent:
 
         def begin() -> None:
             if self._applier.record is None:
-                self._changes = record(self._machine)
+                self._changes = keep_changes(self._machine)
                 self._applier.record = self._take
                 self._start()
             if not begun.done():

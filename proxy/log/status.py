@@ -134,7 +134,6 @@ class LogStatus(NamedTuple):
     replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
-    is_copy: bool = False  # whether the tree copies another one
     standby_silence: float | None = None  # seconds since it was heard; None: clients are served without one
     lag: Lag | None = None  # how far it is behind, as its follower has said
 

@@ -17,21 +17,20 @@ from schema.budgets import decode_rule
 from schema.entry import (
     Kind,
     RequestFields,
-    decode_attach,
     decode_carry_over,
     decode_close,
     decode_epoch,
     decode_forget,
     decode_level,
     decode_node_due,
-    decode_open,
+    decode_terms,
 )
 from schema.followed import decode_followed
 
 
 def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client begins a session."""
-    timeout_ms, password_hash = decode_open(request.body)
+    timeout_ms, password_hash = decode_terms(request.body)
     if request.session_id in state.sessions:
         raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one retries
     tx = state.transaction
@@ -43,7 +42,7 @@ def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
 
 def _attach(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client continues a session at the sender. A wrong password is answered as by ZooKeeper."""
-    timeout_ms, password_hash = decode_attach(request.body)
+    timeout_ms, password_hash = decode_terms(request.body)
     session = state.sessions.get(request.session_id)
     if session is None or session.password_hash != password_hash:
         raise Refusal(ErrorCode.SESSION_EXPIRED)

@@ -125,7 +125,7 @@ class Recording(Transaction):
         self.changes.clear()
 
 
-def record(state: State) -> list[Recorded]:
+def keep_changes(state: State) -> list[Recorded]:
     """From now on the state's changes are recorded in this list. The one that takes them clears it."""
     state.use_transaction(Recording)
     transaction = state.transaction

@@ -13,13 +13,13 @@ from schema.budgets import encode_rule
 from schema.entry import (
     Kind,
     Request,
-    encode_attach,
     encode_carry_over,
     encode_close,
     encode_epoch,
     encode_forget,
     encode_level,
     encode_node_due,
+    encode_terms,
 )
 from schema.followed import Followed, Lag, decode_lag, encode_followed, encode_lag
 from schema.json_values import pack_json
@@ -37,7 +37,7 @@ from tests.table import one_by_one
         (asked(-1, zk.close()), "0xffffffffffffffff  CLOSE_SESSION"),
         (Request(Kind.CLIENT, 1, 9999, (), b""), "0x1  9999"),
         (Request(Kind.CLIENT, 1, OpCode.DELETE, (), b"?"), "0x1  DELETE error="),
-        (Request(Kind.ATTACH, 1, 0, (), encode_attach(5, PASSWORD)), "0x1  ATTACH timeout_ms=5"),
+        (Request(Kind.ATTACH, 1, 0, (), encode_terms(5, PASSWORD)), "0x1  ATTACH timeout_ms=5"),
         (Request(Kind.CLOSE, 1, 0, (), encode_close("due", "a")), "0x1  CLOSE reason=due holder=a"),
         (Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("x")), "0x0  CARRY_OVER old=x"),
         (
@@ -104,7 +104,7 @@ async def test_sizes_show_leftovers() -> None:
         (("10.0.0.1:2191", ""), ["", "each proxy appends its own entries: b without --peer-listen"]),
         (
             ("10.0.0.1:2191", "10.0.0.2:2191"),
-            ["", "a appends the entries of all proxies that reach 10.0.0.1:2191"],
+            ["", "a appends the entries of all proxies that reach 10.0.0.1:2191, while that is quicker"],
         ),
     ],
 )

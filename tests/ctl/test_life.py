@@ -9,7 +9,7 @@ from codec import client as zk
 from ctl.life import show
 from proxy.state.capture import new_machine
 from proxy.state.sessions import Session
-from schema.entry import KILLED, Kind, Request, Written, encode_attach, encode_carry_over, encode_close
+from schema.entry import KILLED, Kind, Request, Written, encode_carry_over, encode_close, encode_terms
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
@@ -19,7 +19,7 @@ _OPENED = "opened, timeout 30000 ms"
 
 
 def _attached(session_id: int, password: bytes = PASSWORD) -> Request:
-    return Request(Kind.ATTACH, session_id, 0, (), encode_attach(5000, password))
+    return Request(Kind.ATTACH, session_id, 0, (), encode_terms(5000, password))
 
 
 def _closed(session_id: int, reason: str, holder: str) -> Request:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cli.client import Client, Refused, connected
-from cli.output import counted, visible
+from cli.output import counted, one_line, show, visible
 from codec import client as zk
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
@@ -52,22 +52,18 @@ def _data(given: Any) -> bytes:
     return sys.stdin.buffer.read() if given.data == "-" else given.data.encode(errors="surrogateescape")
 
 
-def _show(text: str) -> None:
-    print(visible(text) if sys.stdout.isatty() else text)
-
-
 def _create(session: Client, given: Any) -> int:
     data = _data(given)
     if given.parents:
         nodes.create_parents(session, given.path)
     mode = (_WITH_TTL if given.ttl else _MODES)[given.mode]
-    _show(session.call(zk.create(given.path, data, mode, given.acl or OPEN_TO_ALL, given.ttl)))
+    show(session.call(zk.create(given.path, data, mode, given.acl or OPEN_TO_ALL, given.ttl)))
     return 0
 
 
 def _set(session: Client, given: Any) -> int:
     stat = session.call(zk.set_data(given.path, _data(given), given.if_version))
-    _show(f"{given.path} has version {stat.version}, zxid 0x{stat.mzxid:x}")
+    show(f"{given.path} has version {stat.version}, zxid 0x{stat.mzxid:x}")
     return 0
 
 
@@ -80,7 +76,7 @@ def _rmr(session: Client, given: Any) -> int:
     if given.dry_run:
         paths = list(nodes.walk(session, given.path))
         for path in paths:
-            _show(path)
+            show(path)
         print(f"{counted(len(paths), 'node')}; nothing was deleted", file=sys.stderr)
         return 0
     done = 0
@@ -104,7 +100,7 @@ def _acl(session: Client, given: Any) -> int:
         if given.yes:
             session.call(zk.set_acl(path, after, stat.aversion))
         changed += 1
-        _show(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}")
+        show(one_line(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}"))
     what = "changed" if given.yes else "would change; --yes writes it"
     print(f"{counted(changed, 'ACL')} {what}", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.client import Client, Refused
-from cli.output import counted, date, visible
+from cli.output import counted, date, one_line, show, visible
 from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
@@ -131,10 +131,10 @@ class Shell:
         path = self._only([word for word in words if word != "-R"])
         if recursive:
             for each in nodes.walk(self._session, path):
-                _show(each)
+                show(each)
         else:
             for name in sorted(self._session.call(zk.children(path)).names):
-                _show(name)
+                show(name)
 
     def _cd(self, words: list[str]) -> None:
         path = self._only(words) if words else ROOT
@@ -143,22 +143,22 @@ class Shell:
         self._here = path
 
     def _pwd(self, _words: list[str]) -> None:
-        _show(self._here)
+        show(self._here)
 
     def _get(self, words: list[str]) -> None:
         data, _ = self._session.call(zk.get_nullable(self._only(words)))
         if data is None:
-            _show("(null)")
+            show("(null)")
             return
         try:
-            _show(data.decode())
+            show(data.decode())
         except UnicodeDecodeError:
-            _show(data.hex(" "))
+            show(data.hex(" "))
 
     def _stat(self, words: list[str]) -> None:
         _, stat = self._session.call(zk.get(self._only(words)))
         for line in stat_lines(stat):
-            _show(line)
+            show(line)
 
     def _create(self, words: list[str]) -> None:
         flags = "".join(sorted(word[1:] for word in words if word in ("-e", "-s", "-c")))
@@ -168,7 +168,7 @@ class Shell:
         data = rest[1] if len(rest) > 1 else ""
         acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else OPEN_TO_ALL
         created = zk.create(self._path(rest[0]), _bytes(data), _FLAGS[flags], acl)
-        _show(self._session.call(created))
+        show(self._session.call(created))
 
     def _set(self, words: list[str]) -> None:
         if not 2 <= len(words) <= 3:
@@ -192,7 +192,7 @@ class Shell:
 
     def _getacl(self, words: list[str]) -> None:
         for each in self._session.call(zk.get_acl(self._only(words))).acl:
-            _show(nodes.acl_text([each]))
+            show(one_line(nodes.acl_text([each])))
 
     def _setacl(self, words: list[str]) -> None:
         if len(words) != 2:
@@ -269,10 +269,6 @@ def stat_lines(stat: Stat) -> list[str]:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
-
-
-def _show(text: str) -> None:
-    print(visible(text) if sys.stdout.isatty() else text)
 
 
 def _write_history() -> None:

@@ -22,7 +22,7 @@ from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Outcome, Refusal
 from proxy.state.watches import WatchTable
-from schema.entry import Identity, Kind, Request, Rules, encode_open
+from schema.entry import Identity, Kind, Request, Rules, encode_terms
 from schema.errors import BadValue
 
 SESSIONS = (1, 2)
@@ -158,7 +158,7 @@ def _prepared() -> Machine:
     machine.watched = True
     machine.begin(_INCARNATION, 1, _CLOCK, _RULES)
     for session in SESSIONS:
-        machine.execute(Request(Kind.OPEN, session, 0, (), encode_open(10_000, _PASSWORD_HASH)))
+        machine.execute(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, _PASSWORD_HASH)))
     machine.end()
     return machine
 

@@ -44,8 +44,7 @@ def an_entry(data: bytes) -> None:
 
 
 _BODIES: Sequence[tuple[Callable[[bytes], tuple[object, ...]], Callable[..., bytes]]] = (
-    (entry.decode_open, entry.encode_open),
-    (entry.decode_attach, entry.encode_attach),
+    (entry.decode_terms, entry.encode_terms),
     (entry.decode_close, entry.encode_close),
     (entry.decode_carry_over, entry.encode_carry_over),
     (entry.decode_node_due, entry.encode_node_due),

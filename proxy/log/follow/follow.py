@@ -14,7 +14,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
-from proxy.log.follow.seen_record import Checkpoint, SeenRecord
+from proxy.log.follow.seen_record import NewBase, SeenRecord
 from proxy.log.follow.staleness import LIMIT, Staleness
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
@@ -165,8 +165,8 @@ class Follow:
                 log.warning("ending the watch: %s", what)
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
-            except Checkpoint as checkpoint:
-                if await self._has_passed(checkpoint):
+            except NewBase as base:
+                if await self._has_passed(base):
                     continue
             except EtcdError as error:
                 self._throttled_log.warn("the watch broke: %s", error)
@@ -302,14 +302,14 @@ class Follow:
             if type(item) is RecordChanged:
                 try:
                     self.record.changed(item)
-                except (TreeNotServable, Checkpoint) as error:
+                except (TreeNotServable, NewBase) as error:
                     self._consumer.deliver(items[:index])
                     if isinstance(error, TreeNotServable):
                         self.staleness.ended(str(error))
                     raise
         self._consumer.deliver(items)
 
-    async def _has_passed(self, checkpoint: Checkpoint) -> bool:
+    async def _has_passed(self, base: NewBase) -> bool:
         """Whether the state is that of the follower's snapshot; else it is to be loaded.
 
         The follower writes a snapshot, and no entry, if its source has truncated what the entry would hold,
@@ -317,11 +317,11 @@ class Follow:
         """
         assert self._drained is not None
         await self._drained()
-        machine, wanted = self._machine, checkpoint.record.current
+        machine, wanted = self._machine, base.record.current
         assert wanted is not None
         if (machine.zxid, machine.digest.settle(machine.tree.nodes)) != (wanted.zxid, wanted.digest):
             return False
-        self.record.take(checkpoint.record, checkpoint.revision)
+        self.record.take(base.record, base.revision)
         self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
-        self.follower.revision = checkpoint.revision
+        self.follower.revision = base.revision
         return True

@@ -11,7 +11,7 @@ from schema.record import SnapshotRef, TreeRecord, decode_record, is_incomplete_
 _NO_REVISION = -1
 
 
-class Checkpoint(Exception):
+class NewBase(Exception):
     """This tree is a copy, and a snapshot was written in place of entries."""
 
     def __init__(self, record: TreeRecord, revision: int) -> None:
@@ -56,7 +56,7 @@ class SeenRecord:
             raise no_longer_servable(self._keys, self.value, self.revision)
 
     def changed(self, item: RecordChanged) -> None:
-        """Take a record from the stream. Raises Checkpoint, and TreeNotServable."""
+        """Take a record from the stream. Raises NewBase, and TreeNotServable."""
         self.revision = _NO_REVISION  # unless it is taken
         try:
             record = None if item.value is None else decode_record(item.value)
@@ -67,5 +67,5 @@ class SeenRecord:
         if record is None or not (record.complete or (known and is_incomplete_with_pages(record))):
             raise no_longer_servable(self._keys, record, item.revision)
         if known is not None and record.current != known:
-            raise Checkpoint(record, item.revision)
+            raise NewBase(record, item.revision)
         self.take(record, item.revision)

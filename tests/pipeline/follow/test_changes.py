@@ -14,7 +14,7 @@ from pipeline.follow.recording import Recorder
 from pipeline.table import AclRow, TransactionRow
 from proxy.state.capture import new_machine
 from proxy.state.machine import DONE, Machine
-from proxy.state.recording import record
+from proxy.state.recording import keep_changes
 from schema.entry import Entry, Kind, Request
 from schema.followed import Followed, decode_followed, encode_followed
 from tests.pipeline.follow.histories import History, node_pages, parsed
@@ -102,7 +102,7 @@ def test_who_may_not_read_new_data_does_not_see_them_pass() -> None:
     assert hand_on(other, changes.take()) == 0
     changes.apply([transaction(2, OpCode.SET_ACL, "/a", acl=(AclRow(31, "digest", "bob:x"),), version=1)])
     changes.apply([transaction(3, OpCode.SET_DATA, "/a", data=b"secret", version=1)])
-    seen = record(other)
+    seen = keep_changes(other)
     assert hand_on(other, changes.take()) == 0
     assert [each.rights.acl for each in seen if each.data == b"secret"] == [((31, "digest", "bob:x"),)] * 2
 

@@ -9,9 +9,9 @@ from pipeline.follow.standby import note
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.recording import record
+from proxy.state.recording import keep_changes
 from schema.budgets import encode_rule
-from schema.entry import Entry, Kind, Request, encode_attach, encode_level, encode_open
+from schema.entry import Entry, Kind, Request, encode_level, encode_terms
 from schema.followed import encode_followed
 from tests.pipeline.follow.histories import node_pages
 from tests.proxy.state.test_machine_histories import _OPENED, entries
@@ -31,7 +31,7 @@ class Followed:
         self.source = new_machine(1, max(KNOWN))
         self.copy = Copy(self.source, 2, new_of(self.source))
         self.proxy = new_machine(2, max(KNOWN))
-        self.recorded = record(self.source)
+        self.recorded = keep_changes(self.source)
         self.changed = Changed(self.source)
         self.attached: set[int] = set()
         self._number = 0
@@ -102,12 +102,12 @@ def test_a_copy_is_what_its_log_makes(history: list[tuple[str, list[Said]]], tog
 def test_what_is_no_znode_comes_along() -> None:
     world = Followed()
     world.source.level = world.copy.level = world.proxy.level = 1
-    world.enter("a", 1, [Request(Kind.OPEN, 7, 0, (), encode_open(4000, bytes(16)))])
+    world.enter("a", 1, [Request(Kind.OPEN, 7, 0, (), encode_terms(4000, bytes(16)))])
     world.hand_on()
     world.enter("a", 2, [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
     rules = (("/x", 5, 0), ("/y", 0, 7))
     world.enter("b", 3, [Request(Kind.BUDGET, 0, 0, (), encode_rule(*rule)) for rule in rules])
-    world.enter("b", 3, [Request(Kind.ATTACH, 7, 0, (), encode_attach(6000, bytes(16)))])
+    world.enter("b", 3, [Request(Kind.ATTACH, 7, 0, (), encode_terms(6000, bytes(16)))])
     world.hand_on()
     world.check()
     world.enter("b", 4, [Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 0, 0))])
@@ -120,9 +120,9 @@ def test_what_is_no_znode_comes_along() -> None:
 
 def test_a_copy_goes_on_with_what_it_has() -> None:
     world = Followed()
-    world.enter("a", 1, [Request(Kind.OPEN, 7, 0, (), encode_open(4000, bytes(16)))])
+    world.enter("a", 1, [Request(Kind.OPEN, 7, 0, (), encode_terms(4000, bytes(16)))])
     world.hand_on()
     world.copy = Copy(world.source, 2, kept_of(world.proxy))
-    world.enter("a", 2, [Request(Kind.OPEN, 8, 0, (), encode_open(4000, bytes(16)))])
+    world.enter("a", 2, [Request(Kind.OPEN, 8, 0, (), encode_terms(4000, bytes(16)))])
     world.hand_on()
     world.check()

@@ -214,10 +214,10 @@ async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -
     assert not etcd.store.snapshot()
 
 
-async def test_many_entries_and_checkpoints(etcd: FakeEtcdClient, folder: Path) -> None:
+async def test_many_entries_and_bases(etcd: FakeEtcdClient, folder: Path) -> None:
     with (
         mock.patch.object(inward, "_ENTRY_TRANSACTIONS", 3),
-        mock.patch.object(inward, "_CHECKPOINT_BYTES", 0),
+        mock.patch.object(inward, "_REBASE_BYTES", 0),
     ):
         for first in range(6, 106, 20):
             write_log(folder / "version-2", *creates(first, 20))

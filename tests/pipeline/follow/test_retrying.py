@@ -1,4 +1,4 @@
-"""Followers wait for an etcd that is out of reach, also in a checkpoint, and longer than a load would."""
+"""Followers wait for an etcd that is out of reach, also while a base is written, longer than a load would."""
 
 import asyncio
 from pathlib import Path
@@ -27,12 +27,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def followed(folder: Path, at: int) -> Failing:
-    """Follow with an outage from the request `at` on, and a checkpoint at the end."""
+    """Follow with an outage from the request `at` on, and a new base at the end."""
     etcd = Failing(FakeEtcd(), at)
     with (
         mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
         mock.patch.object(retrying, "RETRY", 0.0),
-        mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
+        mock.patch.object(inward, "_REBASE_BYTES", -1),
         mock.patch.object(TargetTree, "snapshot_bytes", 0),
     ):
         assert await following(etcd, folder, until_level=True) == DONE
@@ -53,7 +53,7 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
         position = await position_of(etcd, KEYS)
         assert position is not None
         assert position.zxid == 5
-        assert not (await etcd.range(Get(KEYS.log, KEYS.log_end), 1.0)).kvs  # the checkpoint holds it all
+        assert not (await etcd.range(Get(KEYS.log, KEYS.log_end), 1.0)).kvs  # the base holds it all
 
 
 async def test_a_limit_ends_it_during_an_outage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,9 +41,9 @@ from schema.entry import (
     Kind,
     Request,
     decode_entry,
-    encode_attach,
     encode_epoch,
     encode_level,
+    encode_terms,
 )
 from schema.followed import decode_followed, decode_sign, encode_followed
 from schema.keys import Keyspace
@@ -188,7 +188,7 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         killed = killed_in(world.etcd.store)
         with (
             mock.patch.object(standby, "_ENTRY_CHANGES", 3),
-            mock.patch.object(standby, "_CHECKPOINT_BYTES", 0),
+            mock.patch.object(standby, "_REBASE_BYTES", 0),
         ):
             with contextlib.suppress(Stopped):
                 await world.level(killed)
@@ -220,7 +220,7 @@ async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.
     await world.level()
     session = world.tree.session("a")
     for timeout_ms in range(7000, 7120):
-        request = Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, PASSWORD))
+        request = Request(Kind.ATTACH, session, 0, (), encode_terms(timeout_ms, PASSWORD))
         await world.tree.send("a", [request])
         if timeout_ms % 40 == 39:
             await world.tree.snapshot("a")

@@ -48,7 +48,7 @@ async def opened(etcd: FakeEtcdClient) -> Start:
     return await begin(etcd, KEYS, fresh, Limits(), overwrite=False, progress=lambda _text: None)
 
 
-async def go_on(etcd: FakeEtcdClient, until: int, *, checkpoint_at: int = 5, finish: bool = True) -> Machine:
+async def go_on(etcd: FakeEtcdClient, until: int, *, rebase_at: int = 5, finish: bool = True) -> Machine:
     """Follow transactions 1, 2, ... from wherever the target is, up to `until`."""
     follow, machine, position = await opened(etcd)
     assert machine.zxid == position.zxid
@@ -57,15 +57,15 @@ async def go_on(etcd: FakeEtcdClient, until: int, *, checkpoint_at: int = 5, fin
         changes.apply(rows)
         position = position._replace(zxid=machine.zxid, mark=machine.zxid)
         await follow.append(machine, changes.take(), 1, position)
-        if machine.zxid == checkpoint_at:
-            position = await follow.checkpoint(machine, position)
+        if machine.zxid == rebase_at:
+            position = await follow.rebase(machine, position)
     if finish:
         changes.move_to(1 << 32)
         await follow.finish(machine, changes.take(), 1, position._replace(zxid=1 << 32))
     return machine
 
 
-async def test_a_checkpoint_is_due_by_what_a_replay_takes() -> None:
+async def test_a_new_base_is_due_by_what_a_replay_takes() -> None:
     """Long entries that compress well are short in the log."""
     store = FakeEtcd()
     follow, machine, position = await opened(FakeEtcdClient(store))
@@ -118,7 +118,7 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         assert not loaded.disagreements
 
 
-async def test_no_page_is_left_of_a_checkpoint_that_was_killed() -> None:
+async def test_no_page_is_left_of_a_follower_that_was_killed() -> None:
     left = 0
     for killed_in in at_each_txn(counts=True, more_than=8):
         store = FakeEtcd()
@@ -151,7 +151,7 @@ async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
             assert node_pages((await start.load_to_serve(etcd, KEYS)).machine) == expected
 
 
-@pytest.mark.parametrize("what", ["append", "finish", "checkpoint"])
+@pytest.mark.parametrize("what", ["append", "finish", "rebase"])
 async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what: str) -> None:
     etcd = FakeEtcdClient(store)
     await go_on(etcd, 2, finish=False)
@@ -160,8 +160,8 @@ async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what:
     changes = Changes(machine)
     for rows in creates(3, 1):
         changes.apply(rows)
-    if what == "checkpoint":
-        write = follow.checkpoint(machine, position)
+    if what == "rebase":
+        write = follow.rebase(machine, position)
     else:
         write = getattr(follow, what)(machine, changes.take(), 1, position)
     with pytest.raises(LoadRefused, match="has taken /t over"):
@@ -170,7 +170,7 @@ async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what:
     assert node_pages(found.machine) == node_pages(made)
 
 
-@pytest.mark.parametrize("what", ["append", "finish", "checkpoint", "report", "allow"])
+@pytest.mark.parametrize("what", ["append", "finish", "rebase", "report", "allow"])
 @pytest.mark.parametrize("lost", ["an entry", "a snapshot"])
 async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
     store: FakeEtcd, what: str, lost: str
@@ -186,7 +186,7 @@ async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
         position = position._replace(zxid=machine.zxid)
         await follow.append(machine, changes.take(), 1, position)
     if lost == "a snapshot":
-        position = await follow.checkpoint(machine, position)
+        position = await follow.rebase(machine, position)
     assert backup is not None
     store.restore(backup)
     for rows in creates(4, 1):
@@ -195,7 +195,7 @@ async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
     write: Callable[[], Awaitable[object]] = {
         "append": lambda: follow.append(machine, changes.take(), 1, position),
         "finish": lambda: follow.finish(machine, changes.take(), 1, position),
-        "checkpoint": lambda: follow.checkpoint(machine, position),
+        "rebase": lambda: follow.rebase(machine, position),
         "report": lambda: follow.report(Lag(1, 0)),
         "allow": lambda: follow.allow(5),
     }[what]
@@ -259,14 +259,14 @@ async def test_the_fence_moves_while_the_source_gets_signs_of_life(store: FakeEt
 
     async def write() -> None:
         for _ in range(5):
-            await follow.checkpoint(machine, position)
+            await follow.rebase(machine, position)
         named.append(follow)
 
     await asyncio.gather(*[sign() for _ in range(3)], write())
     assert await target.allowed(etcd, KEYS) == 7
 
 
-async def test_a_checkpoint_between_two_reads_of_the_position() -> None:
+async def test_a_new_base_between_two_reads_of_the_position() -> None:
     etcd = FakeEtcdClient(FakeEtcd())
     begun = await opened(etcd)
 
@@ -275,7 +275,7 @@ async def test_a_checkpoint_between_two_reads_of_the_position() -> None:
 
         async def range(self, get: Get, timeout: float) -> RangeResult:
             answer = await super().range(get, timeout)
-            await begun.tree.checkpoint(begun.machine, begun.position)
+            await begun.tree.rebase(begun.machine, begun.position)
             return answer
 
     assert await target.position_of(Between(etcd.store), KEYS) is not None

@@ -53,10 +53,13 @@ def test_bytes_that_are_lost_would_cost_clients_their_connections(monkeypatch: p
         take_over(connection, packed._replace(unhandled=b""), *given)
 
     monkeypatch.setattr(receiver, "take_over", losing)
-    worlds = [_Counted(seed) for seed in (4, 6, 8)]  # in most of them a client is just sending something
-    for world in worlds:
+
+    def loses(seed: int) -> bool:
+        world = _Counted(seed)
         world.run()
-    assert [when for world in worlds for when in world.lost if when < _HOURS * 3600]
+        return any(when < _HOURS * 3600 for when in world.lost)
+
+    assert any(map(loses, (4, 6, 8))), "in most of them a client is just sending something"
 
 
 def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:

@@ -54,7 +54,6 @@ class LogFacts:
             position=7,
             outstanding=self.outstanding,
             age=0.5,
-            is_copy=self.is_copy,
             lag=self.lag,
             standby_silence=self.standby_silence,
         )

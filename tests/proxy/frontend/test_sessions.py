@@ -18,7 +18,7 @@ from proxy.state.notifications import Notifications
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import Session, hash_of
 from proxy.support.counters import Counters
-from schema.entry import Kind, decode_attach, decode_close, decode_open
+from schema.entry import Kind, decode_close, decode_terms
 
 OWN, OTHER, DEAD = "own", "other", "dead"
 LEASE = 5.0
@@ -128,7 +128,7 @@ def test_a_new_session(proxy: Proxy) -> None:
         assert proxy.sessions.negotiate(wanted) == given
     pending = proxy.sessions.open(7, 5000, b"secret", _done)
     assert (pending.kind, pending.session_id, pending.callback) == (Kind.OPEN, 7, _done)
-    assert decode_open(pending.body) == (5000, hash_of(b"secret"))
+    assert decode_terms(pending.body) == (5000, hash_of(b"secret"))
     assert proxy.sessions.get(7) is None
     session = proxy.sessions.began(7, 5000)
     assert list(proxy.sessions) == [session]
@@ -139,7 +139,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     session, connection = proxy.begin()
     proxy.now = 103.9
     pending = proxy.sessions.attach(1, 6000, b"word", _done)
-    assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
+    assert (pending.kind, decode_terms(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
     assert connection.closed
     assert proxy.pass_to(110.9) == []  # nor while the answer is late
     pending.callback(pending, 5, 0, b"")

@@ -21,7 +21,7 @@ from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
-from schema.entry import Kind, Request, decode_entry, encode_close, encode_open
+from schema.entry import Kind, Request, decode_entry, encode_close, encode_terms
 from schema.keys import Keyspace
 
 PASSWORD = hashlib.sha256(b"secret").digest()[:16]
@@ -112,7 +112,7 @@ class Proxy:
         return reply
 
     def open(self, session_id: int) -> Reply:
-        return self.submit(Kind.OPEN, session_id, body=encode_open(30_000, PASSWORD))
+        return self.submit(Kind.OPEN, session_id, body=encode_terms(30_000, PASSWORD))
 
     def close(self, session_id: int, holder: str = "") -> Reply:
         return self.submit(Kind.CLOSE, session_id, body=encode_close("test", holder))

@@ -14,7 +14,7 @@ from proxy.log.append.outbox import Header, Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
-from schema.entry import Entry, Kind, Request, encode_level, encode_open
+from schema.entry import Entry, Kind, Request, encode_level, encode_terms
 from tests.proxy.log.proxies import Reply, World, answered
 from tests.proxy.log.trees import created
 
@@ -92,7 +92,7 @@ class Proxy:
         self.outbox = Outbox(budgets=SpentBudgets(self.machine, self.reported.append))
         self.outbox.incarnation = "own"
         entry = [
-            Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16))),
+            Request(Kind.OPEN, 1, 0, (), encode_terms(4000, bytes(16))),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 1, 0)),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/y", 1, 0)),
             created(1, "/x"),

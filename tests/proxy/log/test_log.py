@@ -21,7 +21,7 @@ from proxy.log.upkeep import truncation
 from proxy.log.upkeep.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
-from schema.entry import Kind, encode_attach, encode_forget, encode_level
+from schema.entry import Kind, encode_forget, encode_level, encode_terms
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
@@ -143,7 +143,7 @@ async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(wo
     world.client(one).disconnect()
     world.end_lease(one)
     late = one.create(1, "/xa")
-    await answered([two.submit(Kind.ATTACH, 1, body=encode_attach(30_000, PASSWORD))])
+    await answered([two.submit(Kind.ATTACH, 1, body=encode_terms(30_000, PASSWORD))])
     world.client(one).reconnect()
     await answered([late])
     assert late.error == ErrorCode.SESSION_MOVED

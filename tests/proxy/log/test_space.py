@@ -14,7 +14,7 @@ from proxy.log.append.space import Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
-from schema.entry import Entry, Kind, Request, encode_open
+from schema.entry import Entry, Kind, Request, encode_terms
 from schema.record import SnapshotRef
 from tests import golden
 
@@ -42,7 +42,7 @@ class World(logging.Handler):
         self.reserve(10)
         self.said: list[str] = []
         self.entries = 0
-        self.apply([Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))) for session in (1, 2)])
+        self.apply([Request(Kind.OPEN, session, 0, (), encode_terms(4000, bytes(16))) for session in (1, 2)])
         made = [zk.create("/a", bytes(1000)), zk.create("/b")]
         self.apply([Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in made])
         assert set(self.machine.tree.nodes) > {"/a", "/b"}

@@ -16,7 +16,7 @@ from proxy.log.append.space import JUDGED_AT_ONCE, Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
-from schema.entry import Entry, Identity, Kind, Request, encode_attach, encode_open
+from schema.entry import Entry, Identity, Kind, Request, encode_terms
 from schema.record import SnapshotRef
 
 _MIB = 1 << 20
@@ -60,7 +60,7 @@ class World:
     def open(self) -> bool:
         """Open another session, as a client that has used up its share does."""
         session = next(self.sessions)
-        done = self.flood([Pending(Kind.OPEN, session, 0, (), encode_open(4000, _HASH))])
+        done = self.flood([Pending(Kind.OPEN, session, 0, (), encode_terms(4000, _HASH))])
         self.session = session if done else self.session
         return done
 
@@ -193,11 +193,11 @@ def test_no_request_makes_etcd_full(opcode: int, size: int, free: float) -> None
 def test_no_number_of_sessions_makes_etcd_full() -> None:
     world = World(1.9)
     while world.open():
-        attach = Pending(Kind.ATTACH, world.session, 0, (), encode_attach(4000, _HASH))
+        attach = Pending(Kind.ATTACH, world.session, 0, (), encode_terms(4000, _HASH))
         close = Pending(Kind.CLIENT, world.session, OpCode.CLOSE_SESSION, (), b"")
         world.flood([attach, close])
     for _ in range(20_000):
-        world.flood([Pending(Kind.ATTACH, 1, 0, (), encode_attach(4000, _HASH))])
+        world.flood([Pending(Kind.ATTACH, 1, 0, (), encode_terms(4000, _HASH))])
     assert world.flood([Pending(Kind.CLIENT, 1, OpCode.CLOSE_SESSION, (), b"")])
 
 

@@ -35,7 +35,7 @@ class Follower:
         await self._tree.append(self.machine, self._take(), 1, self._position)
 
     async def checkpoint(self) -> None:
-        self._position = await self._tree.checkpoint(self.machine, self._position)
+        self._position = await self._tree.rebase(self.machine, self._position)
 
     async def jump(self) -> None:
         """The source has truncated a transaction, so the whole tree is written."""

@@ -14,7 +14,7 @@ from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
-from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_open
+from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_terms
 from schema.keys import Keyspace
 from schema.record import ProxyValue, TreeRecord, decode_record, encode_proxy
 from tests.proxy.log.proxies import PASSWORD
@@ -25,7 +25,7 @@ CLOCK = 1_700_000_000_000
 
 def opened(session_id: int) -> Request:
     """A session begins."""
-    return Request(Kind.OPEN, session_id, 0, (), encode_open(30_000, PASSWORD))
+    return Request(Kind.OPEN, session_id, 0, (), encode_terms(30_000, PASSWORD))
 
 
 def asked(session_id: int, request: zk.Request[object]) -> Request:

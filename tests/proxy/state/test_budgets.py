@@ -20,7 +20,7 @@ from proxy.state.ops import PLAIN
 from proxy.state.outcome import Disagreement
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.budgets import MOST_A_SECOND, Rule, encode_rule
-from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_open
+from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_terms
 from schema.errors import BadValue
 from tests.proxy.state.test_pause import Counting
 from tests.proxy.state.world import CLUSTER, NOBODY, all_pages, reloaded
@@ -40,7 +40,7 @@ class World:
         self.machine = new_machine(CLUSTER, level)
         self.clock = 1_000_000
         for session, proxy in enumerate("ab", 1):
-            self.enter(proxy, Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))))
+            self.enter(proxy, Request(Kind.OPEN, session, 0, (), encode_terms(4000, bytes(16))))
         assert not any(self.do(*(zk.create(path) for path in ("/x", "/x/y", "/z", "/x/del"))))
 
     def enter(self, proxy: str, *entered: Request, clock: int | None = None) -> list[int]:

@@ -14,7 +14,7 @@ from proxy.state.pause import NO_PAUSE
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import hash_of
 from proxy.state.watches import TreeEvent
-from schema.entry import Kind, Request, encode_attach
+from schema.entry import Kind, Request, encode_terms
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
 from tests.proxy.state.requests import SESSIONS, requests
@@ -37,7 +37,7 @@ def test_the_order_of_the_events_and_the_sessions_that_differ() -> None:
     there.do(Delete("/again"), Create("/again"), SetData("/set"))
     there.do(Create("/stays/brief"), Delete("/stays/brief"))
     there.enter(request_of(Expire(2)), request_of(Open(3)))
-    there.enter(Request(Kind.ATTACH, 1, 0, (), encode_attach(6000, hash_of(PASSWORD))), holder="p2")
+    there.enter(Request(Kind.ATTACH, 1, 0, (), encode_terms(6000, hash_of(PASSWORD))), holder="p2")
     assert [(event.kind, event.path) for event in _events(here.nodes, there.nodes)] == [
         (EventType.NODE_DELETED, "/goes/too"),
         (EventType.NODE_DELETED, "/goes"),

@@ -24,10 +24,10 @@ from schema.entry import (
     Kind,
     Request,
     Rules,
-    encode_attach,
     encode_epoch,
     encode_forget,
     encode_level,
+    encode_terms,
 )
 from tests.proxy.state.world import (
     HOME,
@@ -126,7 +126,7 @@ def test_keepers_requests_are_for_those_that_know_them() -> None:
 
 
 def _attach(session: int, password: bytes = PASSWORD, timeout_ms: int = 9000) -> Request:
-    return Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, hash_of(password)))
+    return Request(Kind.ATTACH, session, 0, (), encode_terms(timeout_ms, hash_of(password)))
 
 
 def test_a_session_begins() -> None:

@@ -5,7 +5,7 @@ import inspect
 from codec.jute import Acl
 from proxy.state.capture import new_machine
 from proxy.state.pause import Pause
-from proxy.state.recording import NONE, Recorded, Recording, What, record
+from proxy.state.recording import NONE, Recorded, Recording, What, keep_changes
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
@@ -26,7 +26,7 @@ def test_every_change_is_recorded() -> None:
 
 def _recording() -> Recording:
     machine = new_machine(1)
-    assert record(machine) == []
+    assert keep_changes(machine) == []
     assert isinstance(machine.transaction, Recording)
     return machine.transaction
 

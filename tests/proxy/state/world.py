@@ -24,10 +24,9 @@ from schema.entry import (
     Kind,
     Request,
     Rules,
-    encode_attach,
     encode_carry_over,
     encode_close,
-    encode_open,
+    encode_terms,
 )
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL, Znode, pack_stat
@@ -73,9 +72,9 @@ def request_of(said: Said, timeout_ms: int = 4000) -> Request:
         case Ask(session, asked):
             return client(session, *encode(asked))
         case Open(session):
-            return Request(Kind.OPEN, session, 0, (), encode_open(timeout_ms, hash_of(PASSWORD)))
+            return Request(Kind.OPEN, session, 0, (), encode_terms(timeout_ms, hash_of(PASSWORD)))
         case Attach(session):
-            return Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, hash_of(PASSWORD)))
+            return Request(Kind.ATTACH, session, 0, (), encode_terms(timeout_ms, hash_of(PASSWORD)))
         case Expire(session, holder):
             return Request(Kind.CLOSE, session, 0, (), encode_close("silent", holder))
         case CarryOver(old):

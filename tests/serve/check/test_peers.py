@@ -39,5 +39,5 @@ async def test_a_port_that_is_reached_one_that_is_not_and_one_that_lacks() -> No
         assert found[2][1].startswith(f"{nowhere} of proxy b cannot be reached: ")
         assert (await _found(_member("a", address)))[-1] == (
             Grade.GOOD,
-            "proxy a, the eldest, appends for those that reach it",
+            "proxy a, the eldest, appends for those that reach it, while that is quicker",
         )
