@@ -53,11 +53,14 @@ class Choice:
         """
         if self._counts_from is None:
             age = now - self._began
-            if age > _LONGEST:
-                self._before = 0.0  # nobody knows whether the clients are the same as before the pause
             if age >= _SETTLING:
                 self._counts_from = _Mark(requests, now)
-            return False
+            if age <= _LONGEST:
+                return False
+            # Nobody knows whether the clients are the same as before the pause.
+            self._tried = 0.0
+            before, self.together = self.together, self.usually_together
+            return self.together != before
         done, seconds = requests - self._counts_from.requests, now - self._counts_from.at
         if seconds < _COUNTED or (done < self._fewest and seconds < _LONGEST):
             return False

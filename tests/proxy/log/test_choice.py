@@ -120,11 +120,21 @@ def test_clients_that_come_with_a_trial_do_not_make_it_better() -> None:
 def test_what_was_before_a_pause_is_not_compared() -> None:
     log = Log()
     for _ in range(20):
+        log.run(_STEP, 700, 700)
         _until_a_trial(log, 700)
+        while log.choice.together is not log.choice.usually_together:
+            log.run(_STEP, 1000, 1000)
         log.now += 100
-        log.run(0.7, 1000, 1000)
+        log.run(0.3, 1000, 1000)
         log.now += 100
-    assert log.choice.usually_together
+        assert log.choice.usually_together
+
+
+def test_a_trial_ends_with_the_load() -> None:
+    log = Log()
+    _until_a_trial(log, 1000)
+    log.now += 100
+    assert log.run(_STEP, 1000, 1000)[-1].together
 
 
 def test_a_few_trials_decide_nothing() -> None:
