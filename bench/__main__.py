@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.environment import here_and_now
+from bench.environment import described, here_and_now
 from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Plan, measure
 from bench.servers import NAMES, targets
@@ -141,8 +141,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except (BinaryMissing, StartFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    print(", ".join(f"{name}: {value}" for name, value in facts.items()), end="\n\n")
-    print(tables(results), flush=True)
+    print(tables(results, f"{described(facts)}."), flush=True)
     try:
         path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
     except OSError as error:  # a disk that is full by now

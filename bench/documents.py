@@ -33,8 +33,8 @@ DOCUMENTS = ("README.md", "bench/results/README.md")
 ALONE = (1, 1)
 """Connections and depth of one client with one request at a time."""
 WRITES = ("create", "sequential", "set", "delete", "multi")
-SUMMARY = ("get", "create", "multi")
-"""Workloads of the short table: a read, a write, and what ClickHouse commits for an insert."""
+SUMMARY = ("get", "create", "set", "multi")
+"""Workloads of the short table: a read, two writes, and what ClickHouse commits for an insert."""
 
 _MARK = re.compile(r"<!-- results: (?P<name>[a-z-]+) -->\n(?P<body>.*?)<!-- end -->\n", re.DOTALL)
 _OPENING = "<!-- results: "

@@ -55,9 +55,9 @@ def from_json(found: Mapping[str, Any]) -> Results:
     }
 
 
-def tables(results: Results) -> str:
-    """The two Markdown tables."""
-    return f"{speed_table(results)}\n\n{cost_table(results)}"
+def tables(results: Results, under: str) -> str:
+    """The two Markdown tables, and under each what it was measured on."""
+    return "\n\n".join((speed_table(results), under, cost_table(results), under))
 
 
 def speed_table(results: Results) -> str:

@@ -53,7 +53,7 @@ class Size(NamedTuple):
 
 def _size(scale: float) -> Size:
     if scale <= 0.05:
-        return Size(ROUND_TRIPS_MS[:1], (1,), WRITERS[:1], 1, 0.2, 2, 0.2)
+        return Size(ROUND_TRIPS_MS[:1], (1,), WRITERS[:1], 1, 1.0, 2, 0.2)
     seconds, rounds = max(1.0, SECONDS * scale), max(2, round(ROUNDS * scale))
     return Size(ROUND_TRIPS_MS, SERVERS, WRITERS, rounds, seconds, SIMULATED, CHOOSING)
 

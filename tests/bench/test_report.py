@@ -34,8 +34,14 @@ def results() -> Results:
     }
 
 
+def test_under_each_table_stands_the_machine() -> None:
+    shown = tables(results(), "2 slow cores.").split("\n\n")
+    assert [text.startswith("| workload") for text in shown] == [True, False, False] * 2
+    assert shown[2] == shown[5] == "2 slow cores."
+
+
 def test_speed_table() -> None:
-    head, _, row = tables(results()).splitlines()[:3]
+    head, _, row = tables(results(), "").splitlines()[:3]
     named = dict(zip(head.split("|"), row.split("|"), strict=True))
     assert named[" zookeeper op/s "] == " 20 "
     assert named[" zketcd op/s "] == " 50 "
@@ -46,7 +52,7 @@ def test_speed_table() -> None:
 def test_an_invalid_round_gives_no_figure() -> None:
     found = results()
     found[CELL, "zketcd"].errors.append("EffectsDiffer: 3 instead of 4")
-    row = tables(found).splitlines()[2]
+    row = tables(found, "").splitlines()[2]
     assert "| 20 | invalid | 100* | – |" in row
     entry = as_json(found, {"cores": 2})["results"][1]
     assert entry["errors"] == ["EffectsDiffer: 3 instead of 4"]

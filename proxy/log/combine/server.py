@@ -186,7 +186,8 @@ class _Guest(End):
         if self._timer is not None:
             self._timer.cancel()
         self.send(b"")
-        self.send(self._server.way.encode())
+        if (way := self._server.way) != Way():  # which a guest takes for the way until it is told another one
+            self.send(way.encode())
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
         if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:
