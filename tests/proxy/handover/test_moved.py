@@ -39,7 +39,7 @@ from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.state.rights import rights_of
-from proxy.state.watches import WatchTable
+from proxy.state.watches import TreeEvent, WatchTable
 
 _TEXTS = st.sets(st.text(max_size=5), max_size=3)
 _NUMBERS = st.integers(0, 1 << 62)
@@ -132,7 +132,7 @@ _WATCH_A = framed(2, OpCode.EXISTS, b"\0\0\0\2/a\1")
 
 def _fire_withheld(client: Client) -> None:
     rights = rights_of((Acl(31, "digest", "bob:hash"),))
-    client.host.watches.fire([(EventType.NODE_DATA_CHANGED, "/secret", rights, None)], 7)
+    client.host.watches.fire([TreeEvent(EventType.NODE_DATA_CHANGED, "/secret", rights, rights)], 7)
 
 
 def _reset_and_watch(client: Client) -> None:
