@@ -31,7 +31,6 @@ proxy key    the key that shows that an incarnation lives; it has the proxy's le
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
 follow       to read the log as it grows
 copy         a tree that `zketcd follow` keeps like another one, its source
-copy         a tree that follows another one
 base         of a copy: the snapshot by its follower that its log continues; a new one replaces the log
 standby      the follower of a copy that takes over if the tree is lost
 seal         in a record: where the tree has moved; no later entry counts
@@ -60,8 +59,8 @@ The packages, each above those that it imports:
 
 handover           one process takes over from another, with its clients
 server             puts the parts together
-config             the options: command line, environment, TOML and zoo.cfg
 admin              four-letter words, HTTP commands, metrics
+config             the options: command line, environment, TOML and zoo.cfg
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
                    `order` decides, `connection` does what the order has ready
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots

@@ -399,6 +399,7 @@ class _Pieces(NamedTuple):
             return path + bytes((0, self.variant % 3))
         if opcode == KeeperOpCode.LIST_WITH_STAT_AND_DATA:
             return path + bytes((0, self.variant % 3, 1, 1))
+        assert opcode in _WITH_PATH, f"say here what a request {opcode} has"
         return path + b"\1"
 
     def many(self, kind: int, count: int) -> bytes:
@@ -406,6 +407,13 @@ class _Pieces(NamedTuple):
         return pack_strings([self.path(kind, number) for number in range(count)])
 
 
+# They have a path, and perhaps whether it is watched; or nothing.
+_WITH_PATH = frozenset(
+    (
+        OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2, OpCode.SYNC,
+        OpCode.DELETE_CONTAINER, OpCode.WHO_AM_I, OpCode.CLOSE_SESSION,
+    )
+)  # fmt: skip
 _PARTS = {**PARTS, **{opcode: None for opcode in EXTENDED.writes if opcode >= KeeperOpCode.FILTERED_LIST}}
 _WRITTEN = sorted(map(int, _PARTS))
 _READ = [

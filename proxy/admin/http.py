@@ -222,10 +222,12 @@ class AdminServer:
                 await asyncio.sleep(self._next_scrape - loop.time())
                 self._scrape = None  # who comes from now on gets the next text
                 scrape.set_result(self._exposition.text())
+            except Exception as error:  # noqa: BLE001 - each of those that wait has an error as its answer
+                scrape.set_exception(error)
             finally:
                 self._scrape = None
                 self._next_scrape = loop.time() + _BETWEEN_SCRAPES
-                scrape.cancel()  # if it was not made
+                scrape.cancel()  # if the server stops
         return web.Response(body=await scrape, headers={"Content-Type": CONTENT_TYPE})
 
 

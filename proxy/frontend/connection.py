@@ -771,7 +771,7 @@ class Connections:
             connection.outbound.abort()
         if closed:
             closed[0].services.throttled_log.warn(
-                "closing %s and %d others: too many bytes wait for clients that do not read",
+                "closing %s, and %d more: too many bytes wait for clients that do not read",
                 closed[0].identity.address,
                 len(closed) - 1,
             )

@@ -7,15 +7,15 @@ such as KeyUpdates, which take it 97 ms. So `inflow` stands between uvloop's tra
 import asyncio
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import Callable
 from typing import Any, cast
 
+import uvloop
 from typing_extensions import override
 from uvloop import loop as uvloop_loop
 
 from proxy.support.inflow import Inflow
-
-_SSLProtocol: Any = uvloop_loop.SSLProtocol  # type: ignore[attr-defined]
 
 
 async def accept(
@@ -31,7 +31,9 @@ async def accept(
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
-    tls = _SSLProtocol(loop, make(), context, done, server_side=True, ssl_handshake_timeout=timeout)
+    # asyncio's is the same, in Python.
+    protocol: Any = uvloop_loop if isinstance(loop, uvloop.Loop) else sslproto
+    tls = protocol.SSLProtocol(loop, make(), context, done, server_side=True, ssl_handshake_timeout=timeout)
     transport, _ = await loop.connect_accepted_socket(lambda: _Ciphertext(tls, inflow), client)
     try:
         await done

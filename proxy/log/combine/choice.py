@@ -10,15 +10,15 @@ from collections import deque
 from math import inf
 from typing import NamedTuple
 
-_SETTLING = 0.05  # seconds at a span's beginning that do not count: entries of the other way are on their way
-_COUNTED = 0.2  # seconds that count, or more until it has
-_FEWEST = 20  # requests,
-_LONGEST = 1.0  # seconds at most; then it says nothing
-_STEADY = 0.6  # of the rate before a trial, which the one after it has at least, and the other way round
-_LEAST = 5  # trials, before the usual way changes: three quarters of the last ones have to agree
-_MOST = 9  # of them count
+_SETTLING = 0.05  # seconds at a span's beginning that do not count: entries of the other way are in flight
+_COUNTED = 0.2  # seconds that count of a span, at least: it lasts until there were `_FEWEST` requests
+_FEWEST = 20
+_LONGEST = 1.0  # seconds; a span that has had too few requests until then says nothing
+_STEADY = 0.6  # a trial counts if the rates before and after it differ by this factor at most
+_LEAST = 5  # trials that have to count before the usual way changes: three quarters of the last ones agree
+_MOST = 9  # the last trials, so many of which are looked at
 _RARELY = 32  # usual spans between two trials, at most
-_TIE = 0.03  # together costs less CPU time: so much quicker has to be what takes its place
+_TIE = 0.03  # separate appends have to be quicker by this, since together costs less CPU time
 
 
 class _Mark(NamedTuple):

@@ -114,7 +114,7 @@ class Client:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
         host, _, port = combiner.peer_port.address.rpartition(":")
         ends = Ends(combiner.peer_port.secret, self._environment.randomness.token_bytes(NONCE))
-        line = _Line(ends, hello, combiner.incarnation, self._told)
+        line = _Line(ends, hello, combiner.incarnation, self._told, self._throttled_log)
         try:
             context = None if tls is None else await asyncio.to_thread(tls)
             async with asyncio.timeout(CONNECT):
@@ -187,12 +187,18 @@ class _Line(End):
     """A proxy's connection to the combiner."""
 
     def __init__(
-        self, ends: Ends, hello: Hello, combiner: str, told: Callable[["_Line", list[int]], None]
+        self,
+        ends: Ends,
+        hello: Hello,
+        combiner: str,
+        told: Callable[["_Line", list[int]], None],
+        throttled_log: ThrottledLog,
     ) -> None:
         super().__init__(ends)
         self.hello = hello
         self.combiner = combiner  # its incarnation
         self._told = told
+        self._throttled_log = throttled_log
         self._said_hello = False
         self.way = Way()  # as the combiner has said last
         self.count = 0  # of entries that the combiner has appended
@@ -219,7 +225,7 @@ class _Line(End):
                     refused.append(told)
             self._told(self, refused)
         except BadMessage as error:
-            log.warning("closing the connection to the combiner: %s", error)
+            self._throttled_log.warn("closing the connection to the combiner: %s", error)
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:

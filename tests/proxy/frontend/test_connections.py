@@ -152,7 +152,7 @@ def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(
     assert [len(each.did) for each in here] == [0, 0, 2, 0, 0, 0, 0]
     assert here[2].did == ["close", "abort"]
     assert here[2].connection not in connections.behind
-    assert "closing 10.0.0.1 and 0 others: too many bytes" in caplog.text
+    assert "closing 10.0.0.1, and 0 more: too many bytes" in caplog.text
     connections.check()
     assert sum(len(each.did) for each in here) == 2
     here[3].outbound.unread = 20  # 40 + 20 + 41
