@@ -372,7 +372,7 @@ class Server:
 
     @property
     def place(self) -> dict[str, str]:
-        """What a process that takes over must have in common with this one, by the name of the option."""
+        """What a process that takes over must have in common with this one: etcd, and options by name."""
         config = self._config
         secure, admin = config.tls.secure, config.admin
         return {
@@ -425,7 +425,7 @@ class Server:
         await self._tasks.close()
 
     def connection(self) -> Connection:
-        """A connection without a port: the console's, a test's."""
+        """A connection without a port: the console's, a test's, one that another process has accepted."""
         return self.ports.connection(admitted=False)
 
     async def kill(self, session_id: int, who: str) -> int:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import grpc
 import grpc.aio
 
+from proxy.etcd.asking import ask
 from proxy.etcd.tls import Pem, Tls
 from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
 from proxy.etcd.unix_socket import reachable
@@ -84,27 +85,18 @@ class GrpcChannel:
         on_answer: Callable[[bytes | RpcError], None],
     ) -> Request:
         """As Channel. grpc.aio has a task for each call in any case."""
-        return self._tasks.start(
-            self._ask(path, request, timeout, metadata, on_answer), f"ask {self.address}"
-        )
+        work = self._ask(path, request, timeout, metadata)
+        return ask(self._tasks, work, self.address, on_answer)
 
-    async def _ask(
-        self,
-        path: str,
-        request: bytes,
-        timeout: float,
-        metadata: Metadata,
-        on_answer: Callable[[bytes | RpcError], None],
-    ) -> None:
+    async def _ask(self, path: str, request: bytes, timeout: float, metadata: Metadata) -> bytes | RpcError:
         try:
             channel = self._channel
             if channel is None or self._failed or self._closed:
                 channel = await self._usable()
             call = channel.unary_unary(path, None, None)(request, timeout=timeout, metadata=tuple(metadata))
-            answer: bytes | RpcError = await call
+            return bytes(await call)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError, RpcError) as error:
-            answer = self._error(error)
-        on_answer(answer)
+            return self._error(error)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "GrpcCall":
         """Open a call once the channel is connected. Raises RpcError."""

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 
 import hpack
 
+from proxy.etcd.asking import ask
 from proxy.etcd.tls import Tls, explained
 from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
 from proxy.etcd.unix_socket import reachable
@@ -384,7 +385,7 @@ class Call:
         """End the call with RpcError. Does nothing if it is over."""
         if not self.ended:
             self._connection.reset(self)
-            self.fail("cancelled")
+            self.end("cancelled")
 
     async def _wait(self) -> None:
         self._answered = self._connection.loop.create_future()
@@ -395,16 +396,17 @@ class Call:
 
     # -- the connection's side -----------------------------------------------------------------------------
 
-    def fail(self, details: str) -> None:
-        """The call is over without an answer."""
-        self.end(details)
-        self.wake()
+    def end(self, failure: str | None) -> None:
+        """Nothing more will arrive. The caller learns it one turn of the loop later.
 
-    def end(self, failure: str | None = None) -> None:
-        """Nothing more will arrive; `wake` follows."""
+        So no callback runs in the parser, which would take what it raises for garbage of the server, nor in a
+        loop over calls. And a watch event of the same packet is handled first: clients wait for the event,
+        not for the answer to the Txn.
+        """
         if failure is not None:
             self.failure = RpcError(failure)
         self.ended = True
+        self._connection.loop.call_soon(self.wake)
 
     def feed(self, payload: bytes) -> None:
         """Take bytes of messages. Raises ValueError if they are garbled."""
@@ -555,7 +557,7 @@ class Http2Connection(asyncio.Protocol):
             transport.abort()
         for call in list(self._calls.values()):
             self._forget(call)
-            call.fail(f"connection to {self._address}: {why}")
+            call.end(f"connection to {self._address}: {why}")
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -587,7 +589,7 @@ class Http2Connection(asyncio.Protocol):
         now = self.loop.time()
         for call in [call for call in self._calls.values() if call.deadline <= now]:
             self.reset(call)
-            call.fail("deadline exceeded")
+            call.end("deadline exceeded")
         following = min((call.deadline for call in self._calls.values()), default=_NEVER)
         if following < self._deadline:
             self._expire_at(following)
@@ -624,7 +626,7 @@ class Http2Connection(asyncio.Protocol):
             (code,) = WORD.unpack(payload)
             if call is not None:
                 self._forget(call)
-                call.fail(f"reset by the server, code {code}")
+                call.end(f"reset by the server, code {code}")
         elif kind == GOAWAY:
             self._take_goaway(WORD.unpack_from(payload)[0] & LARGEST)
         # Frames of other types are ignored (RFC 9113, 4.1).
@@ -679,9 +681,6 @@ class Http2Connection(asyncio.Protocol):
         else:
             self.reset(call)  # the server does not wait for the rest of the request
         call.end(failure)
-        # One turn of the loop later, so that a watch event of the same packet is handled first: clients wait
-        # for the event, not for the answer to the Txn.
-        self.loop.call_soon(call.wake)
 
     def _forget(self, call: Call) -> None:
         """A call is over."""
@@ -701,14 +700,14 @@ class Http2Connection(asyncio.Protocol):
         call = self._call(stream)
         if call is not None and not self.sender.widen_stream(call, size):
             self.reset(call)
-            call.fail(f"window of stream {stream}: {size} bytes more")
+            call.end(f"window of stream {stream}: {size} bytes more")
 
     def _take_goaway(self, last: int) -> None:
         """New calls need another connection; the server has not looked at those behind `last`."""
         self.usable = False
         for call in [call for stream, call in self._calls.items() if stream > last]:
             self._forget(call)
-            call.fail(f"{self._address} goes away")
+            call.end(f"{self._address} goes away")
 
 
 # -- connections, one after the other -----------------------------------------------------------------------
@@ -746,21 +745,16 @@ class Http2Channel:
         """Send a request at once where the connection stands; else a task connects first."""
         connection = self._connection
         if connection is None or not connection.usable:
-            asking = self._connect_and_ask(path, request, timeout, metadata, on_answer)
-            return self._tasks.start(asking, f"ask {self.address}")
+            work = self._connect_and_ask(path, request, timeout, metadata)
+            return ask(self._tasks, work, self.address, on_answer)
         call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
         call.answer(timeout, on_answer)
         connection.sender.send(call, request, last=True)
         return call
 
     async def _connect_and_ask(
-        self,
-        path: str,
-        request: bytes,
-        timeout: float,
-        metadata: Metadata,
-        on_answer: Callable[[bytes | RpcError], None],
-    ) -> None:
+        self, path: str, request: bytes, timeout: float, metadata: Metadata
+    ) -> bytes | RpcError:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         try:
@@ -768,13 +762,9 @@ class Http2Channel:
             left = max(0.0, deadline - loop.time())
             call = connection.open(request_headers(self._scheme, self._authority, path, left, metadata))
             connection.sender.send(call, request, last=True)
-            answer: bytes | RpcError = await call.result(left)
+            return await call.result(left)
         except RpcError as error:
-            answer = error
-        except asyncio.CancelledError:
-            on_answer(RpcError("cancelled"))
-            raise
-        on_answer(answer)
+            return error
 
     async def stream(self, path: str, metadata: Metadata = ()) -> Call:
         """Open a call without a deadline, on a new connection if needed. Raises RpcError."""
@@ -795,6 +785,7 @@ class Http2Channel:
             if connection is not None:
                 connection.close()
         await self._tasks.close()
+        await asyncio.sleep(0)  # the turn in which the callers learn it
 
     async def _connected(self, timeout: float) -> Http2Connection:
         """The connection, made anew by one attempt that all callers share."""
@@ -810,7 +801,10 @@ class Http2Channel:
         done, _ = await asyncio.wait({self._connecting}, timeout=timeout)
         if not done:
             raise RpcError(f"connecting to {self.address}: deadline exceeded")
-        return done.pop().result()
+        attempt = done.pop()
+        if attempt.cancelled():  # by `close`, before its first step
+            raise RpcError("the channel is closed")
+        return attempt.result()
 
     async def _connect(self, loop: asyncio.AbstractEventLoop) -> Http2Connection:
         tls = self._tls

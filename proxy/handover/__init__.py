@@ -3,13 +3,16 @@
 The old process starts the new one, which loads the tree, follows the log and registers under its own name.
 They talk by a socket pair, which the new one inherits:
 
-    new: hello       its form, release and incarnation; it serves as soon as it may
+    new: hello       its form, release, incarnation and place, which has to be the old one's
+    old: restart     its form is another one: the old process drains and ends; nothing else follows
     old: sockets     those of some clients, and what their connections consist of; it serves them still
-    new: adopted     it has made these connections, which read nothing yet; both as often as needed
+    new: adopted     it has made these connections, which read nothing yet
+    old: watches     theirs, in parts; these three as often as needed
     old: frozen      it has stopped reading, and all requests that it took are answered
     new: carried     its request to carry the sessions over is applied; it applies nothing after this place
     old: sockets     those of clients that have come since; new: adopted
-    old: clients     as of the same place of the log: which connections move, and those that have changed
+    old: watches     what has changed of those of the next clients, as of the same place of the log
+    old: clients     which connections move, and those that have changed; both as often as needed
     old: listeners   the listening sockets
     new: taken       it has everything
     old: go          from here on the old process serves no client

@@ -65,8 +65,11 @@ class Control:
             self._server.close()
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        user = _user_of(writer.get_extra_info("socket"))
-        request = b"" if user not in (0, os.geteuid()) else await reader.readline()
+        if _user_of(writer.get_extra_info("socket")) not in (0, os.geteuid()):
+            writer.write(b"only root and the user that runs it may ask\n")
+            writer.close()
+            return
+        request = await reader.readline()
         if request == REQUEST:
             self._waiting.append(writer)
             self.requested.set()

@@ -5,6 +5,7 @@ import errno
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from struct import Struct
 
 from proxy.handover.control import DONE, REQUEST, WHICH
@@ -14,6 +15,7 @@ from proxy.support.usage import Parser
 
 _CREDENTIALS = Struct("3i")  # of a socket's other end: process, user, group
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
+_LONGEST = 64 << 10  # bytes of an answer, which is sent in one write
 
 
 def parser(command: str) -> argparse.ArgumentParser:
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str], command: str) -> int:
     if outcome.startswith(DONE):
         print(outcome)
         return 0
-    print(f"zketcd: {outcome or 'not allowed: only root and the user that runs it may ask'}", file=sys.stderr)
+    print(f"zketcd: {outcome or 'the process ended without an answer: see its log'}", file=sys.stderr)
     return 1
 
 
@@ -66,8 +68,10 @@ def _ask(pid: int, request: bytes, timeout: float | None = None) -> str:
         )
         if listener != pid:  # any user can take any name
             raise OSError(errno.EPERM, f"process {listener} has taken its name")
-        end.sendall(request)
-        return end.makefile(encoding="utf-8").read().strip()
+        with suppress(BrokenPipeError):  # it refuses other users at once, and closes
+            end.sendall(request)
+        # Of an answer that came before the request was read, only the first call gets something.
+        return end.recv(_LONGEST).decode().strip()
 
 
 def _served(pid: int) -> str:

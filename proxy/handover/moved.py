@@ -48,10 +48,11 @@ class Moved(NamedTuple):
 
 def mark(connection: Connection) -> object:
     """A value that changes whenever the result of `pack`, or a watch, changes; None if that is not known."""
-    session = connection.session
-    if session is None or connection.has_unhandled:
+    inbound = connection.inbound
+    if connection.session is None or connection.has_unhandled:
         return None
-    return session.heard, connection.inbound.count, connection.outbound.sent
+    # Until a packet is complete, or the counts are reset, the bytes of an incomplete one only become more.
+    return inbound.count, len(inbound.framer.held), connection.outbound.sent, connection.unseen
 
 
 def pack(connection: Connection) -> Moved:

@@ -49,6 +49,8 @@ async def upgraded(
         await asyncio.wait((*ends, wanted), return_when=asyncio.FIRST_COMPLETED)
         if any(end.done() for end in ends):
             wanted.cancel()
+            control.close()  # a request from now on would get no answer
+            await control.answer("no upgrade: this process ends")
             return 0
         if obstacle:
             log.error("no upgrade: %s", obstacle)

@@ -21,11 +21,12 @@ serve/__main__.py add_signal_handler control.requested.set
 serve/__main__.py add_signal_handler log.error
 serve/__main__.py add_signal_handler logs.toggle_debug
 serve/__main__.py add_signal_handler stopped.set
+proxy/etcd/asking.py add_done_callback ended
 proxy/etcd/client.py call_later _unconfirmed
 proxy/etcd/http2.py add_done_callback lambda attempt: attempt.cancelled() or attempt.exception()
 proxy/etcd/http2.py call_at self._expire
 proxy/etcd/http2.py call_later self._check
-proxy/etcd/http2.py call_soon call.wake
+proxy/etcd/http2.py call_soon self.wake
 proxy/etcd/rpc.py add_done_callback self._got_token
 proxy/etcd/rpc.py call_later self._look
 proxy/frontend/handshake.py call_later self._ask_for_new

@@ -172,6 +172,48 @@ async def test_callers_of_a_server_that_says_nothing() -> None:
             await ask(channel, RANGE, REQUEST, 1.0)
 
 
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_request_that_ends_before_its_task_has_begun_is_answered(closes: bool) -> None:
+    """Nobody was: a Txn in the turn before `close` waited for ever."""
+    async with channel_to(free_port()) as channel:
+        answers: list[bytes | RpcError] = []
+        sent = channel.begin(RANGE, REQUEST, 20.0, (), answers.append)
+        if closes:
+            await channel.close()
+        else:
+            sent.cancel()
+
+        async def answered() -> bool:
+            return bool(answers)
+
+        await eventually(answered, "an answer")
+        await channel.close()
+        assert [str(answer) for answer in answers] == ["cancelled"]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_stream_that_is_opened_while_the_channel_closes_is_an_error(turns: int) -> None:
+    """It was CancelledError, as if its caller had been cancelled, if the attempt to connect had not begun."""
+    async with channel_to(free_port()) as channel:
+        opening = asyncio.get_running_loop().create_task(channel.stream(RANGE))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await channel.close()
+        with pytest.raises(RpcError):
+            await opening
+
+
+async def test_requests_under_way_have_failed_when_the_channel_is_closed() -> None:
+    async with silent_server() as port, channel_to(port) as channel:
+        if isinstance(channel, Http2Channel):
+            await channel.stream(RANGE)  # so that it is connected, and the request needs no task
+        answers: list[bytes | RpcError] = []
+        channel.begin(RANGE, REQUEST, 20.0, (), answers.append)
+        await asyncio.sleep(0)
+        await channel.close()
+        assert [type(answer) for answer in answers] == [RpcError]
+
+
 @pytest.mark.real
 async def test_a_stream_that_is_over_says_so(etcd_server: EtcdServer) -> None:
     async with channel_to(etcd_server.port) as channel:

@@ -1,6 +1,7 @@
 """The HTTP/2 side of calls, against another implementation of HTTP/2 (the h2 library) as the server."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 import hpack
@@ -263,6 +264,7 @@ async def test_an_answer_goes_to_a_callback_once_and_the_earliest_deadline_count
     server.exchange()
     assert server.reset == [calls["quick"].stream, calls["middle"].stream]
     server.connection.close()
+    world.run(0.07)
     assert [name for name, _ in answers[4:]] == ["slow"]
 
 
@@ -315,6 +317,48 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
     watch.cancel()
     with pytest.raises(RpcError, match="cancelled"):
         await listening
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda connection: connection.data_received(frame(3, 0, 1, bytes(4))),
+        lambda connection: connection.data_received(frame(8, 0, 1, b"\x7f\xff\xff\xff")),
+        lambda connection: connection.data_received(frame(7, 0, 0, bytes(8))),
+        lambda connection: connection.connection_lost(None),
+        lambda connection: connection.close(),
+        None,
+    ],
+    ids=["reset", "window", "goes away", "lost", "closed", "late"],
+)
+async def test_what_a_callback_raises_is_not_laid_to_the_server(
+    end: Callable[[http2.Http2Connection], None] | None,
+) -> None:
+    """It ran in the parser, which took a ValueError for what the server had sent, and in loops over calls."""
+    loop = asyncio.get_running_loop()
+    raised: list[Exception] = []
+    loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+    server = Server()
+    answered: asyncio.Future[bytes | RpcError] = loop.create_future()
+
+    def fail(_: bytes | RpcError) -> None:
+        raise ValueError("a fault of ours")
+
+    timeout = TIMEOUT if end is not None else 0.0
+    first, second = server.call(), server.call()
+    first.answer(timeout, fail)
+    second.answer(timeout, answered.set_result)
+    server.exchange()
+    if end is not None:
+        end(server.connection)
+        assert not answered.done(), "no callback before the connection has done its own"
+    if server.connection.usable and end is not None:
+        server.answer(second, b"answer")
+        server.connection.data_received(server.h2.data_to_send())
+        assert await asyncio.wait_for(answered, TIMEOUT) == b"answer"
+    else:
+        assert isinstance(await asyncio.wait_for(answered, TIMEOUT), RpcError)
+    assert [str(error) for error in raised] == ["a fault of ours"]
 
 
 @one_by_one(

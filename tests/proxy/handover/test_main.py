@@ -3,12 +3,14 @@
 import asyncio
 import os
 import socket
+from unittest.mock import MagicMock
 
 import pytest
 
 from proxy.handover import main as program
 from proxy.handover.control import DONE, Control
 from proxy.handover.names import name_of
+from proxy.handover.upgrade import upgraded
 from zketcd.__main__ import main
 
 
@@ -59,6 +61,50 @@ async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.C
     control.close()
     printed = capsys.readouterr()
     assert outcome in (printed.out if code == 0 else printed.err)
+
+
+async def test_another_user_is_told_who_may_ask(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is refused before it has asked or after."""
+    monkeypatch.setattr("proxy.handover.control._user_of", lambda _: os.geteuid() + 1)
+    control = Control()
+    await control.open()
+    for _ in range(5):
+        assert await asyncio.to_thread(main, ["upgrade", str(os.getpid())]) == 1
+        assert "only root and the user that runs it may ask" in capsys.readouterr().err
+    assert not control.requested.is_set()
+    await _turns()
+    control.close()
+
+
+async def test_a_process_that_dies_meanwhile_is_not_taken_for_a_refusal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = Control()
+    await control.open()
+    asking = asyncio.create_task(asyncio.to_thread(main, ["upgrade", str(os.getpid())]))
+    await control.requested.wait()
+    await control.answer("")  # the kernel closes the connection
+    assert await asking == 1
+    await _turns()
+    control.close()
+    assert "the process ended without an answer: see its log" in capsys.readouterr().err
+
+
+async def test_a_process_that_ends_says_so_to_who_has_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    control = Control()
+    await control.open()
+    asking = asyncio.create_task(asyncio.to_thread(main, ["upgrade", str(os.getpid())]))
+    await control.requested.wait()
+    end = asyncio.create_task(asyncio.sleep(0))
+    await end
+    assert await upgraded(control, MagicMock(), {}, [end], "") == 0
+    assert await asking == 1
+    await _turns()
+    assert "no upgrade: this process ends" in capsys.readouterr().err
+    with pytest.raises(SystemExit):  # nor does it take a request that it would not answer
+        await asyncio.to_thread(main, ["upgrade", str(os.getpid())])
 
 
 async def test_of_several_processes_it_lists_what_each_serves(

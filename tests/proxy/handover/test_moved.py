@@ -1,17 +1,21 @@
 """The form in which connections move, and connections that are made again from it."""
 
 import json
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.client import auth, connect, framed, get, packet, sasl, set_data
-from codec.constants import OpCode, Xid
+from codec.constants import EventType, OpCode, Xid
+from codec.jute import Acl
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
 from lab.servers.digest_md5 import respond
+from proxy.admin.clients import Clients
 from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.sessions import ServedSession
@@ -24,6 +28,7 @@ from proxy.handover.moved import (
     decode,
     encode,
     in_parts,
+    mark,
     pack,
     take_over,
     unpack,
@@ -33,7 +38,8 @@ from proxy.handover.sender import _Given
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
-from proxy.state.watches import WatchTable
+from proxy.state.rights import rights_of
+from proxy.state.watches import TreeEvent, WatchTable
 
 _TEXTS = st.sets(st.text(max_size=5), max_size=3)
 _NUMBERS = st.integers(0, 1 << 62)
@@ -119,6 +125,44 @@ def test_another_document_is_refused(change: object) -> None:
     fields = list(encode(pack(client.connection)))
     with pytest.raises(ValueError, match=r"not a connection|values to unpack"):
         decode(change(fields))  # type: ignore[operator]
+
+
+_WATCH_A = framed(2, OpCode.EXISTS, b"\0\0\0\2/a\1")
+
+
+def _fire_withheld(client: Client) -> None:
+    rights = rights_of((Acl(31, "digest", "bob:hash"),))
+    client.host.watches.fire([TreeEvent(EventType.NODE_DATA_CHANGED, "/secret", rights, rights)], 7)
+
+
+def _reset_and_watch(client: Client) -> None:
+    connection = client.connection
+    sent = connection.outbound.sent
+    Clients(MagicMock(connections=client.host.connections)).reset_connections()
+    while connection.outbound.sent < sent:
+        client.send(_WATCH_A)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda client: client.send(_WATCH_A),
+        lambda client: client.send(_WATCH_A[:9]),
+        _fire_withheld,
+        _reset_and_watch,
+    ],
+    ids=["a packet", "a piece of a packet", "a watch that fires unseen", "as many packets since a reset"],
+)
+def test_the_mark_changes_with_what_is_packed_and_the_watches(change: Callable[[Client], None]) -> None:
+    """Within one moment: uvloop's clock has whole milliseconds."""
+    client = established()
+    client.send(packet(2, get("/secret")), packet(3, get("/secret")))
+    client.host.watches.data.add("/secret", client.connection)
+    before, packed = mark(client.connection), (pack(client.connection), watches_of(client.connection))
+    assert before is not None
+    change(client)
+    assert (pack(client.connection), watches_of(client.connection)) != packed
+    assert mark(client.connection) != before
 
 
 def _moved(client: Client) -> Client:
