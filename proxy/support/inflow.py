@@ -35,7 +35,6 @@ class Inflow:
 
     def __init__(self, clock: Clock = HOST.clock) -> None:
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
         self._spent = 0.0  # of this turn
         self._is_awake = False  # `_next_turn` will be called
         self._held: dict[Taker, bytearray] = {}  # that which is next first
@@ -73,7 +72,7 @@ class Inflow:
     def _wake(self) -> None:
         if not self._is_awake:
             self._is_awake = True
-            self._loop.call_soon(self._next_turn)
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._is_awake = False

@@ -22,6 +22,7 @@ from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.counters import Counters
 from proxy.support.handshakes import Handshakes
+from proxy.support.inflow import Inflow
 from proxy.support.tasks import Tasks
 from tests.proxy.frontend.proxy_headers import binary, line
 from tests.proxy.log.proxies import until
@@ -60,6 +61,7 @@ class FakePorts:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
         self.handshakes = Handshakes(self.loop)
+        self.inflow = Inflow()
         self.headers = headers
         self.places = places
         self.asked = 0  # how many clients wanted a place
