@@ -1,11 +1,12 @@
 """How results are printed: text for people, or one JSON document (`--json`)."""
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from proxy.support.controls import CONTROLS
 
 
 class CommandFailed(Exception):
@@ -39,13 +40,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     ]
 
 
-# C0 but tab and line feed, DEL, C1, what ends a line, and what is invisible or changes the direction of text.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROLS if chr(code) not in "\t\n"}
 
 
 def visible(text: str) -> str:
     """A text whose control characters are escaped: on a terminal they could do anything."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return text.translate(_ESCAPES)
 
 
 def one_line(text: str) -> str:

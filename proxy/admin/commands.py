@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.guard import Guard, Refused
 from proxy.admin.top import document
+from proxy.options.words import LISTS
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
 
@@ -34,7 +35,6 @@ class _Command(NamedTuple):
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
     missing: str = ""  # why zketcd does not have it, and what to use instead
-    is_long: bool = False  # its answer is a list without a bound
 
 
 class Commands:
@@ -47,11 +47,9 @@ class Commands:
         commands = (
             _Command(("configuration", "conf", "config"), lambda *_: facts.configuration()),
             _Command(("connection_stat_reset", "crst"), self._reset_connections),
-            _Command(
-                ("connections", "cons"), lambda _, pause: self._connections(pause, brief=False), is_long=True
-            ),
+            _Command(("connections", "cons"), lambda _, pause: self._connections(pause, brief=False)),
             _Command(("dirs",), lambda *_: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
-            _Command(("dump",), self._dump, is_long=True),
+            _Command(("dump",), self._dump),
             _Command(("environment", "env", "envi"), lambda *_: environment(), needs_server=False),
             _Command(
                 ("get_trace_mask", "gtmk"),
@@ -85,7 +83,7 @@ class Commands:
                 missing="the state is in etcd: back it up with etcdctl snapshot save",
             ),
             _Command(("stat_reset", "srst"), self._reset_server),
-            _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause), is_long=True),
+            _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause)),
             # There is no JVM, so there are none.
             _Command(("system_properties", "sysp"), lambda *_: {}, needs_server=False),
             _Command(("top",), lambda *_: document(facts.subject.sampling)),  # zketcd's own
@@ -94,12 +92,10 @@ class Commands:
             _Command(
                 ("watches", "wchc"),
                 lambda _, pause: _table("session_id_to_watched_paths", clients.watches_by_session(), pause),
-                is_long=True,
             ),
             _Command(
                 ("watches_by_path", "wchp"),
                 lambda _, pause: _table("path_to_session_ids", clients.watches_by_path(), pause),
-                is_long=True,
             ),
             _Command(("zabstate",), lambda *_: {"voting": False, "zabstate": ""}, needs_server=False),
         )
@@ -113,7 +109,7 @@ class Commands:
     def is_long(self, name: str) -> bool:
         """Whether a command's answer has no bound, so that few are to be made at once."""
         command = self._by_name.get(name)
-        return command is not None and command.is_long
+        return command is not None and not LISTS.isdisjoint(command.names)
 
     def run(
         self,

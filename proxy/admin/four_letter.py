@@ -20,8 +20,6 @@ _Item = TypeVar("_Item")
 
 # ZooKeeper answers these also without a quorum, and Keeper its own.
 _WITHOUT_QUORUM = KEEPER | {"envi", "gtmk", "isro", "ruok", "stmk"}
-# Those whose answers are lists without a bound.
-_LISTS = frozenset({"cons", "dump", "stat", "wchc", "wchp"})
 # What a telnet sends when it ends; ZooKeeper knows it as a word that it never executes.
 _TELNET_CLOSE = b"\xff\xf4\xff\xfd"
 
@@ -56,11 +54,6 @@ class FourLetterWords:
     def allows(self, word: str) -> bool:
         """Whether a word is one of those that may be asked."""
         return word in self._allowed
-
-    @staticmethod
-    def is_long(word: str) -> bool:
-        """Whether a word's answer has no bound, so that few are to be made at once."""
-        return word in _LISTS
 
     def answer(self, word: bytes, rest: bytes = b"", pause: Pause = NO_PAUSE) -> Iterator[str] | None:
         """The answer to a word and what came with it, line by line; None if no server has such a word.

@@ -17,6 +17,7 @@ from proxy.state.effect import Effect, path_of
 from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
+from proxy.support.controls import CONTROLS
 
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
 CONSOLE = "console"
@@ -38,18 +39,8 @@ _PERMS = (
     (Perms.ADMIN, "a"),
 )
 _LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
-# A client's path may contain characters that would look like another field or line, or that a terminal obeys
-# or by which it writes from right to left.
-_ENDS = (
-    (0, 0x1F),
-    (0x7F, 0x9F),
-    (0x61C, 0x61C),
-    (0x200B, 0x200F),
-    (0x2028, 0x202E),
-    (0x2060, 0x206F),
-    (0xFEFF, 0xFEFF),
-)
-_CONTROLS = {code: f"\\u{code:04x}" for first, last in _ENDS for code in range(first, last + 1)}
+# A client's path may contain characters that would look like another field or line.
+_ESCAPES = {code: f"\\u{code:04x}" for code in CONTROLS}
 
 
 def of_request(
@@ -145,7 +136,7 @@ def _line(*pairs: tuple[str, str]) -> str:
 def _shown(value: str) -> str:
     if len(value) > _MOST:
         value = f"{value[:_MOST]}..."
-    return value if value.isprintable() else value.translate(_CONTROLS)
+    return value if value.isprintable() else value.translate(_ESCAPES)
 
 
 def _user(identities: Iterable[Identity]) -> str:

@@ -8,6 +8,8 @@ _OF_KEEPER = "apiv clrs csnp ftfl lgif rcfg rclc rcvr rqld"
 ZOOKEEPER = frozenset(_OF_ZOOKEEPER.split())
 KEEPER = frozenset(_OF_KEEPER.split())
 KNOWN = ZOOKEEPER | KEEPER
+#: Those whose answers are lists without a bound.
+LISTS = frozenset({"cons", "dump", "stat", "wchc", "wchp"})
 ALWAYS = frozenset({"srvr"})
 """zkServer.sh needs it: ZooKeeper answers it whatever its list says."""
 DEFAULT = "srvr,ruok,isro,mntr,dirs,lgif"

@@ -14,9 +14,7 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        self.auth_failed = (
-            0  # authentications that failed: by addauth, SASL, or for a command of the admin port
-        )
+        self.auth_failed = 0  # authentications that failed: addauth, SASL, commands of the admin port
         self.connect_requests = 0  # of connections that wanted a session
         self.notifications = 0  # watch events sent
         self.rejected = 0  # connections over maxClientCnxns

@@ -36,7 +36,7 @@ _TIMEOUTS = (1.0, 1.0, 2.0, 3.0, 5.0)
 _FIRST_PAUSE = 0.05  # seconds before the next attempt if an attempt fails at once; doubled each time
 _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
-_PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
+_TRIAL_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 # Bytes before compression that are sent and not applied; one entry is sent in any case. At worst a byte takes
 # every proxy 0.4 us, and a proxy may not be behind etcd for longer than `staleness.LIMIT`.
 _WINDOW_BYTES = 2 << 20
@@ -185,7 +185,7 @@ class Appender:
                         self._schedule()
                     break
                 if sent.is_trial:
-                    self._try_at = self._clock.monotonic() + _PROBE_INTERVAL
+                    self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
                 self._stats.sent_entries += 1
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
@@ -344,5 +344,5 @@ class Appender:
         if not self._outbox.full:
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
         self._outbox.full = True
-        self._try_at = self._clock.monotonic() + _PROBE_INTERVAL
+        self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
         self._schedule()

@@ -1,0 +1,14 @@
+"""The characters of a client's text that a log or a terminal must not get as they are. Pure."""
+
+# C0, DEL, C1; what ends a line, is invisible, or changes the direction of text. First and last of each range.
+_RANGES = (
+    (0, 0x1F),
+    (0x7F, 0x9F),
+    (0x61C, 0x61C),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+)
+#: Their numbers.
+CONTROLS = frozenset(code for first, last in _RANGES for code in range(first, last + 1))
