@@ -27,7 +27,6 @@ from schema.keys import Keyspace
 _ENTRY_TRANSACTIONS = 4000
 _ENTRY_BYTES = 256 << 10
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
-_REBASE_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 
 
 class Directory(NamedTuple):
@@ -115,7 +114,7 @@ class _Following:
             found = self._read()
             if found is not None and found.entries:
                 await self._apply(found)
-                if self._tree.log_bytes > max(_REBASE_BYTES, self._tree.snapshot_bytes):
+                if self._tree.is_long:
                     self._position = await self._tree.rebase(self._machine, self._position)
             if found is not None and not found.more:
                 # Level with the log as it was when it was read: the log has no end while it is written.

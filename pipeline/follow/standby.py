@@ -44,7 +44,6 @@ from schema.record import Seal
 _ENTRY_CHANGES = 8000
 _ENTRY_BYTES = 768 << 10  # or half of what etcd takes in a request
 _CHANGE_BYTES = 100  # of a change, without path and data
-_REBASE_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
 _WHOLE_EVERY = 60.0  # seconds between two bases that are written for changes that no entry holds
@@ -324,7 +323,7 @@ class _Work:
         """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
         while True:
             entry = await self._entry()
-            if self._tree.log_bytes > max(_REBASE_BYTES, self._tree.snapshot_bytes):
+            if self._tree.is_long:
                 await self._put(entry)
                 entry = None
                 await self._rebase()

@@ -45,7 +45,7 @@ def replaced(changes: int, log_bytes: int) -> list[tuple[Any, str, Any]]:
         *((module, "time", HOST.clock) for module in CLOCKS),
         *((module, "secrets", HOST.randomness) for module in CHANCE),
         (standby, "_ENTRY_CHANGES", changes),
-        (standby, "_REBASE_BYTES", log_bytes),
+        (target, "_REBASE_BYTES", log_bytes),
     ]
 
 

@@ -32,7 +32,7 @@ def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client begins a session."""
     timeout_ms, password_hash = decode_terms(request.body)
     if request.session_id in state.sessions:
-        raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one retries
+        raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later client connects again
     tx = state.transaction
     session = Session(request.session_id, timeout_ms, password_hash, tx.sender.incarnation)
     tx.open_session(session)

@@ -32,7 +32,7 @@ from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
-from pipeline.follow import finishing, inward
+from pipeline.follow import finishing, inward, target
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
 from pipeline.follow.inward import Directory, follow
@@ -217,7 +217,7 @@ async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -
 async def test_many_entries_and_bases(etcd: FakeEtcdClient, folder: Path) -> None:
     with (
         mock.patch.object(inward, "_ENTRY_TRANSACTIONS", 3),
-        mock.patch.object(inward, "_REBASE_BYTES", 0),
+        mock.patch.object(target, "_REBASE_BYTES", 0),
     ):
         for first in range(6, 106, 20):
             write_log(folder / "version-2", *creates(first, 20))

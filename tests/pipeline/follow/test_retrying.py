@@ -8,7 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
-from pipeline.follow import inward, retrying
+from pipeline.follow import retrying, target
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.target import TargetTree, position_of
 from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get
@@ -32,7 +32,7 @@ async def followed(folder: Path, at: int) -> Failing:
     with (
         mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
         mock.patch.object(retrying, "RETRY", 0.0),
-        mock.patch.object(inward, "_REBASE_BYTES", -1),
+        mock.patch.object(target, "_REBASE_BYTES", -1),
         mock.patch.object(TargetTree, "snapshot_bytes", 0),
     ):
         assert await following(etcd, folder, until_level=True) == DONE

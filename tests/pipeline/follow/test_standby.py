@@ -188,7 +188,7 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         killed = killed_in(world.etcd.store)
         with (
             mock.patch.object(standby, "_ENTRY_CHANGES", 3),
-            mock.patch.object(standby, "_REBASE_BYTES", 0),
+            mock.patch.object(target, "_REBASE_BYTES", 0),
         ):
             with contextlib.suppress(Stopped):
                 await world.level(killed)
