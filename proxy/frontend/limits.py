@@ -9,7 +9,7 @@ from proxy.support.addresses import source_of
 from proxy.support.counters import Counters
 from proxy.support.throttled_log import ThrottledLog
 
-log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
+log = logging.getLogger(__name__)
 
 _Client = TypeVar("_Client")
 

@@ -1,7 +1,6 @@
 """The beginning of a connection: the connect request and what is received with it, or a four-letter word."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,8 +16,6 @@ from proxy.frontend.sessions import PASSWORD_BYTES
 from proxy.log.slices import Slices
 from proxy.state.pause import Pause
 from proxy.support.environment import Clock
-
-log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 #: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
 AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]

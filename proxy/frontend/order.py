@@ -20,7 +20,7 @@ The rules:
 6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
    it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
    that will take long, as far as the state of now shows it (`ReadOperation.steps`).
-7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
+7. If the server demands it, a client first has to prove an identity: `Unproven` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
 9. A watch event waits for no request. The log applies a write, and has its events sent before any reply or
@@ -134,7 +134,7 @@ class Authentication(NamedTuple):
     negotiate: Callable[[bytes], SaslAnswer | None]
 
 
-class AuthenticationGate:
+class Unproven:
     """Keeps packets of a client that must authenticate first (AuthenticationHelper), until it has."""
 
     __slots__ = ("_client", "_packets", "_queue", "_schemes")
@@ -150,13 +150,13 @@ class AuthenticationGate:
         return len(self._packets)
 
     @property
-    def is_open(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether the client may be served."""
         return any(identity.scheme in self._schemes for identity in self._client.identities)
 
     @staticmethod
-    def lets_pass(opcode: int) -> bool:
-        """Whether a client may send this request while the gate is closed."""
+    def may_send(opcode: int) -> bool:
+        """Whether a client may send this request before it has proven an identity."""
         return opcode in (OpCode.AUTH, OpCode.SASL)
 
     def add(self, packets: Sequence[bytes], received: int) -> None:
@@ -205,7 +205,7 @@ class Order:
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
-        self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
+        self._unproven = Unproven(author, schemes, self.queue) if schemes else None
         self.life = Life.OPENING
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
         self._closing: Closing | None = None
@@ -226,9 +226,9 @@ class Order:
 
     def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
-        if self._gate is not None:
-            self._gate.add(frames, received)
-            self._pass_gate(self._gate)
+        if self._unproven is not None:
+            self._unproven.add(frames, received)
+            self._take_unproven(self._unproven)
             return
         replies = self.replies
         answered = 0
@@ -403,20 +403,20 @@ class Order:
 
     # -- receiving -----------------------------------------------------------------------------------------
 
-    def _pass_gate(self, gate: AuthenticationGate) -> None:
+    def _take_unproven(self, kept: Unproven) -> None:
         """Process the packets of a client that is not authenticated yet."""
         began = self._observer.now()
-        while gate and not (self.queue.items or self.again or self.is_closed):
-            if gate.is_open:
-                self._gate = None
-                for received, chunk in groupby(gate.take_all(), itemgetter(1)):
+        while kept and not (self.queue.items or self.again or self.is_closed):
+            if kept.is_proven:
+                self._unproven = None
+                for received, chunk in groupby(kept.take_all(), itemgetter(1)):
                     if not self.is_closed:  # writes are held, since there may be very many
                         self._enqueue([packet for packet, _ in chunk], received, self._hold_write)
                 return
-            packet, received = gate.take()
+            packet, received = kept.take()
             is_whole = len(packet) >= self.replies.wire.body
             xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
-            if gate.lets_pass(opcode) or not is_whole:
+            if kept.may_send(opcode) or not is_whole:
                 self._enqueue([packet], received)
                 if self._observer.now() - began > self._limits.stretch and not self.is_closed:
                     self.again = True
@@ -550,11 +550,11 @@ class Order:
     def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
         self._advance()
-        if self._gate is not None and not self.queue.items:
-            self._pass_gate(self._gate)
+        if self._unproven is not None and not self.queue.items:
+            self._take_unproven(self._unproven)
 
     def _advance(self) -> None:
-        """The same, but no packet passes the gate."""
+        """The same, but none of the packets of an unproven client."""
         self.again = False
         queue = self.queue
         items = queue.items
@@ -797,6 +797,6 @@ class Order:
         self.end(closing)
         self.again = False
         self.slow_read = None
-        if self._gate is not None:
-            self._gate.take_all()
+        if self._unproven is not None:
+            self._unproven.take_all()
         self.queue.clear()

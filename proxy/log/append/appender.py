@@ -20,8 +20,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.registration import Incarnation
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, txns_in_flight
 from proxy.log.follow.watch_guard import WatchGuard

@@ -26,7 +26,7 @@ class Offer(NamedTuple):
     """An entry that its proxy wants to have appended."""
 
     incarnation: str
-    revision: int  # the create_revision of the proxy's key
+    revision: int  # at which the proxy's key was put
     number: int
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself

@@ -83,7 +83,7 @@ class Proxy:
         self.gone[incarnation] = lease
 
     def loaded(self, living: Container[str]) -> None:
-        assert all(member.incarnation in living for member in self.log.members)
+        assert all(proxy.incarnation in living for proxy in self.log.living)
         self.living = living
 
     # What a test does

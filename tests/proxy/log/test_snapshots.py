@@ -17,9 +17,9 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
+from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
-from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
 from proxy.log.upkeep.snapshots import Snapshots, run_process
@@ -40,7 +40,7 @@ class Subject:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.members = Members()
+        self.living = LivingProxies()
         self.stats = Stats()
         self.incarnation = "b"
         self.record: TreeRecord | None = TreeRecord(True, 1, 1, None, None)
@@ -52,11 +52,11 @@ class Subject:
         self.distrusted = 0
         self.follow = self
         for revision, name in enumerate("abc", 10):
-            self.members.add(Member(name, revision, (1,), ""))
+            self.living.add(LivingProxy(name, revision, (1,), ""))
 
     def status(self) -> LogStatus:
         return LogStatus(
-            self.members,
+            self.living,
             Peers(),
             self.stats,
             self.incarnation,
@@ -250,9 +250,9 @@ async def adopt(world: World) -> None:
     subject.machine = loaded.machine
     subject.record = loaded.caught.record
     subject.position = loaded.caught.revision
-    subject.members = Members()
+    subject.living = LivingProxies()
     for name, revision in world.tree.revisions.items():
-        subject.members.add(Member(name, revision, (1,), ""))
+        subject.living.add(LivingProxy(name, revision, (1,), ""))
 
 
 @contextlib.contextmanager
@@ -305,9 +305,9 @@ async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: 
 async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     real: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    members, stats = real.subject.members, real.snapshots.stats
-    (own,) = [member for member in members if member.incarnation == "b"]
-    members.add(own._replace(revision=1))  # not its key's revision
+    living, stats = real.subject.living, real.snapshots.stats
+    (own,) = [proxy for proxy in living if proxy.incarnation == "b"]
+    living.add(own._replace(revision=1))  # not its key's revision
     real.snapshots.want()
     await run_until(real.snapshots, lambda: "no snapshot was written" in caplog.text)
     (told,) = [each for each in caplog.records if each.message.startswith("no snapshot was written")]
@@ -316,7 +316,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     assert "The eldest living proxy writes one" in told.message
     assert (await real.tree.record()).current is None
     assert (stats.running, stats.failed) == (False, 0)
-    members.add(own)
+    living.add(own)
     real.clock.now += 60
     await run_until(real.snapshots, lambda: stats.written)
 
