@@ -31,7 +31,7 @@ class Offer(NamedTuple):
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
     # Called with etcd's answer and the seconds that it took, if it is in the log.
-    landed: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
+    appended: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
 
 
 def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
@@ -157,7 +157,7 @@ class Combiner:
                     self._stats.combined_txns += 1
                     self._stats.combined_entries += len(offers)
                 for offer in offers:
-                    offer.landed(outcome, seconds)
+                    offer.appended(outcome, seconds)
             else:
                 for offer in offers:
                     offer.refused()

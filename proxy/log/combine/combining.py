@@ -47,12 +47,12 @@ class Combining:
         self,
         number: int,
         value: bytes,
-        landed: Callable[[TxnResult, float], None],
+        appended: Callable[[TxnResult, float], None],
         direct: Callable[[], None],
     ) -> None:
         """Append an entry together with those of other proxies, if that is worth it.
 
-        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log. `landed`
+        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log. `appended`
         gets etcd's answer and its seconds, if this proxy is the combiner. Else the entry is in the log when
         the stream shows it, and then `shown` has to be called.
         """
@@ -65,7 +65,7 @@ class Combining:
         ):
             direct()
         elif self.server.guests and self.server.choice.together:
-            offer = Offer(hello.incarnation, hello.revision, number, value, direct, landed)
+            offer = Offer(hello.incarnation, hello.revision, number, value, direct, appended)
             self.server.combiner.add(offer)
         elif not self.client.offer(number, value, direct):
             direct()
