@@ -75,6 +75,9 @@ class SessionKeeper(Protocol):
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""
 
+    def carried_over(self, former: str) -> None:
+        """No session is attached any more to this incarnation, which is over."""
+
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""
 

@@ -101,7 +101,7 @@ def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
 
 
 def living_of(found: Look, keys: Keyspace) -> LivingProxies:
-    """The living proxies. Of one whose value this release cannot read, only the name and the age are known."""
+    """The living proxies. Of one whose value this release cannot read only name and age are known."""
     living = LivingProxies()
     for key in found.proxies:
         try:

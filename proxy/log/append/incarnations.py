@@ -172,13 +172,16 @@ class Incarnations:
         """The next incarnation takes over the sessions, then sends again the requests without effect."""
         again = self._outbox.end_incarnation(self._context.machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
-        done = partial(self._carried, former)
+        done = partial(self._carried, old, former)
         carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), done)
         self._outbox.submit_first([carry, *again])
 
-    def _carried(self, former: _Former, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+    def _carried(
+        self, old: str, former: _Former, pending: Pending, _zxid: int, error: int, _body: bytes
+    ) -> None:
         if not error:
             self._former.remove(former)
+            self._sessions.carried_over(old)
         else:
             log.error("sessions were not carried over (error %d); trying again", error)
             # The waiting requests are of these sessions: sent before this request, they would get

@@ -219,8 +219,8 @@ class Registration:
         incarnation = Incarnation(self._keys, name, former.granted, former.keep_alive_sent)
         self.current = incarnation
         asked = self._environment.clock.monotonic()
-        # Not sent to a second member of etcd early, as appends are: a copy that one executes late could make a
-        # lease again that has ended, and its keep-alives would keep connections open.
+        # Not sent to a second member of etcd early, as appends are: a copy that it executes late could make
+        # a lease again that has ended, and its keep-alives would keep connections open.
         try:
             granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
         except EtcdError as error:

@@ -52,9 +52,9 @@ class Combining:
     ) -> None:
         """Append an entry together with those of other proxies, if that is worth it.
 
-        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log. `appended`
-        gets etcd's answer and its seconds, if this proxy is the combiner. Else the entry is in the log when
-        the stream shows it, and then `shown` has to be called.
+        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log.
+        `appended` gets etcd's answer and its seconds, if this proxy is the combiner. Else the entry is in the
+        log when the stream shows it, and then `shown` has to be called.
         """
         hello = self.client.hello
         if (

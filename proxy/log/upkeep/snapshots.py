@@ -162,12 +162,12 @@ class Snapshots:
     async def run(self) -> None:
         """Check every second whether a snapshot is due, and write it, for ever."""
         while True:
-            if self.is_due():
+            if self.check():
                 await self._write()
             await asyncio.sleep(_TICK)
 
-    def is_due(self) -> bool:
-        """Whether this proxy has to write a snapshot now."""
+    def check(self) -> bool:
+        """Count the log. Whether this proxy has to write a snapshot now; an alarm if one is overdue."""
         now = self._now()
         status = self._log.status()
         seen = self._length.count(status)

@@ -63,6 +63,7 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert {"/xe", "/xb"} <= one.paths()
     await until(lambda: old in two.gone)
+    assert (one.over, two.over) == ([old], [])
     await world.check()
 
 
@@ -382,6 +383,7 @@ async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: Wo
     assert len({first, second, one.log.incarnation}) == 3
     assert not any(result.succeeded for result in world.store.apply_late())
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert sorted(one.over) == sorted((first, second))
     await world.check()
 
 

@@ -102,7 +102,7 @@ class World:
     def due_after(self) -> float | None:
         """Seconds until this proxy has to write; None: not within ten minutes."""
         for waited in range(600):
-            if self.snapshots.is_due():
+            if self.snapshots.check():
                 return waited
             self.clock.now += 1
         return None
@@ -122,7 +122,7 @@ class World:
 def test_when_a_snapshot_is_due(incarnation: str, size: int, requests: int, seconds: int | None) -> None:
     world = World()
     world.subject.incarnation = incarnation
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, size, requests)
     assert world.due_after() == seconds
     if incarnation != "ended":
@@ -133,7 +133,7 @@ def test_a_large_snapshot_needs_a_long_log() -> None:
     world = World()
     world.subject.incarnation = "a"
     world.subject.record = TreeRecord(True, 1, 1, _REF._replace(bytes=9000, nodes=90), None)
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, 8999, 89)
     assert world.due_after() is None
     world.subject.apply(6, 1, 0)
@@ -144,24 +144,24 @@ def test_only_the_log_since_the_current_snapshot_counts() -> None:
     world = World()
     subject, snapshots = world.subject, world.snapshots
     subject.replayed = (700, 7)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (700, 7)
     for position in (90, 100, 110, 120):
         subject.apply(position, 1000, 10)
-        snapshots.is_due()
+        snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (4700, 47)
     subject.record = TreeRecord(True, 1, 1, _REF, None)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (2000, 20)
     subject.stats.reloads += 1
     subject.replayed = (300, 3)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (300, 3)
 
 
 def test_on_request_and_after_a_fall_back_at_once() -> None:
     world = World()
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.snapshots.want()
     assert world.due_after() == 0
     world = World()
@@ -175,7 +175,7 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     subject.incarnation = "a"
     subject.record = TreeRecord(True, 1, 1, _REF, None)
     tree.data_size = 1000
-    world.snapshots.is_due()
+    world.snapshots.check()
     subject.apply(5, 100, 1)
     subject.pressure = Pressure(4000, 1099, 1100, 1000)
     assert world.due_after() is None  # there is no room for it before etcd has compacted
@@ -183,7 +183,7 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     for position in (110, 120):
         assert world.due_after() == 0
         subject.record = TreeRecord(True, 1, 1, _REF._replace(name=f"{position}", position=position), None)
-        assert not world.snapshots.is_due()
+        assert not world.snapshots.check()
         if position == 110:
             # The second one needs an entry, and no client may be there to send it.
             assert [request.opcode for request in subject.outbox.queue] == [OpCode.SYNC]
@@ -201,7 +201,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     world = World()
     subject = world.subject
     subject.record = TreeRecord(True, 1, 1, _REF, None)
-    world.snapshots.is_due()
+    world.snapshots.check()
     subject.apply(5, 99999, 1)
     subject.pressure = Pressure(4000, 1100, 1100, 1000, is_last=True)
     assert world.due_after() is None
@@ -218,7 +218,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
 def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.subject.incarnation = "nobody"
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, 99999, 1)
     for _ in range(4):
         world.due_after()
