@@ -114,7 +114,7 @@ class Choice:
         self._until_trial = max(self._until_trial, _BEFORE_TRIAL + 1)
 
     def _changes(self, ratio: float) -> bool:
-        """The other way had so many times the rate of the usual one; returns whether the usual way changes."""
+        """The other way had so many times the usual one's rate; returns whether the usual way changes."""
         needed = 1 + _TIE if self.usually_together else 1 - _TIE
         self._ratios.append(ratio)
         self._gap = min(2 * self._gap, _RARELY) if ratio <= needed else max(self._gap // 4, 1)
