@@ -76,8 +76,8 @@ class Choice:
             self._paused()
             before, self.together = self.together, self.usually_together
             return self.together != before
-        before = self._counts_from.done
-        requests, entries, combined = (so_far - then for so_far, then in zip(done, before, strict=True))
+        then = self._counts_from.done
+        requests, entries, combined = (more - less for more, less in zip(done, then, strict=True))
         seconds = now - self._counts_from.at
         if seconds < _COUNTED or (requests < self._fewest and seconds < _LONGEST):
             return False
