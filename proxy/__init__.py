@@ -60,9 +60,9 @@ staleness    for how long a proxy has not caught up with etcd
 The packages, each above those that it imports:
 
 handover           one process takes over from another, with its clients
-watchdog           ends a process in which requests wait although etcd answers
+watchdog           ends the process if requests get no outcome although etcd answers
 server             puts the parts together
-home               where this proxy runs, for its key in etcd
+home               where this proxy runs, as its key in etcd says
 admin              four-letter words, HTTP commands, metrics
 config             the options: command line, environment, TOML and zoo.cfg
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
@@ -71,11 +71,11 @@ log                requests into entries, entries into etcd, the watch stream in
 state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd
 traces             spans of requests for OpenTelemetry
-zoo_cfg            reads ZooKeeper's file of options
+zoo_cfg            ZooKeeper's zoo.cfg as options
 sasl               users and Kerberos: how clients prove who they are
 options            how options are declared, and those that several programs have
 support            tasks, histograms, counters, throttled log lines
-version            of this release
+version            the release that this is
 
 Above all of them, `serve` is the program; it also starts `console`, the page for operators on the admin port.
 

@@ -24,9 +24,9 @@ from functools import partial
 from typing import Any
 
 from proxy.frontend import proxy_protocol
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address

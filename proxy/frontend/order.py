@@ -43,8 +43,9 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from codec.named import made
 from proxy.frontend.life import TRANSITIONS, Event, Life
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
-from proxy.frontend.replies import LIMITS, Limits, Replies
+from proxy.frontend.replies import Replies
 from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
@@ -233,11 +234,11 @@ class Order:
         replies = self.replies
         answered = 0
         if not (self.queue.items or replies.is_paused):
-            limit = self._limits.unsent
+            limit = self._limits.owed
             answered = self._answer_run(frames, received, limit, at_once=True)
             if answered == len(frames):
                 return
-            self.again = replies.unsent > limit
+            self.again = replies.owed > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
 
@@ -305,7 +306,7 @@ class Order:
             return
         replies = self.replies
         if replies.is_paused:
-            replies.unsent += sum(map(len, packets))
+            replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
                 return
@@ -368,7 +369,7 @@ class Order:
         if packets:
             replies.packets = []
             if not replies.is_paused:
-                replies.unsent = 0
+                replies.owed = 0
         elif not (requests or slow_read or close or self.again):
             return NOTHING
         if requests:
@@ -463,9 +464,8 @@ class Order:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
             count, steps = self._operations.reads[opcode].steps, 0
-            if count is not None:
-                with suppress(MalformedPacket):  # answered at once
-                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
+            with suppress(MalformedPacket):  # answered at once
+                steps = count(self._reading, self._client, packet, self.replies.wire.body)
             return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
@@ -583,7 +583,7 @@ class Order:
                     if item.opcode in self._reads or item.opcode == OpCode.AUTH:
                         now = self._observer.now()
                         began = began or now
-                        if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
+                        if now - began > self._limits.stretch or self.replies.owed > self._limits.owed:
                             self.again = True
                             break
                 queue.pop_single(item)
@@ -612,7 +612,7 @@ class Order:
         replies = self.replies
         if not queue.in_log and replies.is_paused:
             return False
-        limit = self._limits.forced if queue.in_log else self._limits.unsent
+        limit = self._limits.forced if queue.in_log else self._limits.owed
         answered = self._answer_run(run.packets, run.received, limit, at_once=False)
         is_last = answered == len(run.packets)
         queue.pop_reads(run, answered)
@@ -620,7 +620,7 @@ class Order:
             self._close_unread()
         elif is_last:
             return True
-        elif replies.unsent > limit:
+        elif replies.owed > limit:
             self.again = True
         else:
             packet = run.packets[0]
@@ -648,7 +648,7 @@ class Order:
     def _answer_run(self, packets: Sequence[bytes], received: int, limit: int, *, at_once: bool) -> int:
         """Answer light reads up to the first request of another kind; returns how many.
 
-        It stops before a read that takes long, and when more than `limit` bytes of large replies are unsent.
+        It stops before a read that takes long, and when more than `limit` bytes of large replies are owed.
         `at_once`: they are sent now, and not with the replies to other requests of their chunk.
 
         This is the hot path of reads: a pipelined read takes about two microseconds, most of it here.
@@ -688,8 +688,8 @@ class Order:
             sent.append(reply)
             answered += 1
             if len(reply) > large:
-                replies.unsent += len(reply)
-                if replies.unsent > limit:
+                replies.owed += len(reply)
+                if replies.owed > limit:
                     break
         if answered:
             if answered < len(packets):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 from proxy.admin.subject import Subject
 from proxy.config import parse
 from proxy.etcd.interface import Calls
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import ConnectionFacts, Connections
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
 from proxy.frontend.sampling import Sampling
 from proxy.log.living import LivingProxies, Peers
