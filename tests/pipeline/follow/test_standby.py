@@ -375,7 +375,10 @@ async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -
     def applied() -> int:
         return source.machine.zxid - there.zxid if source.machine else 0
 
-    await eventually(lambda: applied() >= 4, "two entries' requests are applied", 60)
+    async def of_two() -> bool:
+        return applied() >= 4
+
+    await eventually(of_two, "two entries' requests are applied", 60)
     for _ in range(20):
         await asyncio.sleep(0)
     assert held.entries == 1
