@@ -153,7 +153,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import modules none of whose tests this process runs."""
-    unwanted = frozenset(re.findall(r"not (real|long)", config.option.markexpr))
+    unwanted = _unwanted(config)
     name = collection_path.relative_to(config.rootpath).as_posix()
     if "long" in unwanted and f"{name}/".startswith(LONG_ROOMS):
         return True
@@ -161,6 +161,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         is_ours = _SHARE[1] == 1 or name in share(config.rootpath, unwanted, *_SHARE)
         return not is_ours or _is_unwanted(collection_path, unwanted) or None
     return None
+
+
+def _unwanted(config: pytest.Config) -> frozenset[str]:
+    return frozenset(re.findall(r"not (real|long)", config.option.markexpr))
 
 
 def _is_unwanted(path: Path, unwanted: frozenset[str]) -> bool:
@@ -192,8 +196,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker."""
+    if _SHARE[1] > 1:  # a file that the command line names is imported whosever it is
+        ours = share(config.rootpath, _unwanted(config), *_SHARE)
+        items[:] = [item for item in items if item.nodeid.partition("::")[0] in ours]
     for item in items:
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)

@@ -187,7 +187,7 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         await world.tree.make("a")
         await world.write()
         killed = killed_in(world.etcd.store)
-        often = {"entry_changes": 3, "log_bytes": 0}
+        often: dict[str, Any] = {"entry_changes": 3, "log_bytes": 0}
         with contextlib.suppress(Stopped):
             await world.level(killed, **often)
             await world.write()
