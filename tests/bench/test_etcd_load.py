@@ -2,8 +2,8 @@
 
 from bench.etcd_load import BATCH, entry
 from proxy.etcd import rpc_pb2 as rpc
-from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Header, Sent
+from proxy.log.append.registration import Incarnation
 from schema.keys import Keyspace
 
 

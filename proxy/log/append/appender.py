@@ -20,8 +20,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.registration import Incarnation
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, txns_in_flight
 from proxy.log.follow.watch_guard import WatchGuard
@@ -236,9 +236,9 @@ class Appender:
         sent.attempts = 1
         if self._combining.is_on and not (sent.nested or sent.is_trial):
             sent.began = self._clock.perf_counter()
-            landed = partial(self._answered, sent, incarnation)
+            appended = partial(self._answered, sent, incarnation)
             direct = partial(self._send_directly, sent, incarnation)
-            self._combining.begin(sent.number, sent.value, landed, direct)
+            self._combining.begin(sent.number, sent.value, appended, direct)
         else:
             self._send_directly(sent, incarnation)
 
@@ -258,7 +258,7 @@ class Appender:
         seconds = seconds or self._clock.perf_counter() - sent.began
         if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
             self._stats.round_trip.note(seconds)
-            self._landed(sent, incarnation)
+            self._appended(sent, incarnation)
         else:
             settling = self._send_until_decided(sent, incarnation, outcome, seconds)
             self._running[sent] = self._tasks.start(settling, "append an entry")
@@ -293,7 +293,7 @@ class Appender:
             if answer.succeeded and not sent.nested and self._outbox.full:
                 log.warning("etcd has space again")
                 self._outbox.full = False
-        self._landed(sent, incarnation)
+        self._appended(sent, incarnation)
 
     def _react(
         self, sent: Sent, incarnation: Incarnation, error: EtcdError, seconds: float, pauses: Iterator[float]
@@ -333,11 +333,11 @@ class Appender:
         if not sent.over:
             incarnation.end(why)
 
-    def _landed(self, sent: Sent, incarnation: Incarnation) -> None:
+    def _appended(self, sent: Sent, incarnation: Incarnation) -> None:
         if not sent.over:
-            self._watch_guard.landed(incarnation.name, sent.number, self._stats.round_trip.seconds)
+            self._watch_guard.appended(incarnation.name, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
-        self._outbox.landed(sent)
+        self._outbox.appended(sent)
         self._room()
 
     def _full(self, why: str) -> None:

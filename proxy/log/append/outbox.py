@@ -349,7 +349,7 @@ class Outbox:
 
     # -- etcd's answers ------------------------------------------------------------------------------------
 
-    def landed(self, sent: Sent) -> None:
+    def appended(self, sent: Sent) -> None:
         """The number is filled: the entry is in the log."""
         if not sent.answered and not sent.over:
             self.unanswered -= 1

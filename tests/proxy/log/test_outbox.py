@@ -93,8 +93,8 @@ class World:
                 outbox.release()
             case ["refuse"]:
                 outbox.refuse_metered()
-            case ["landed", number]:
-                outbox.landed(self.sent(number))
+            case ["appended", number]:
+                outbox.appended(self.sent(number))
             case ["no", "space", number]:
                 outbox.no_space(self.sent(number))
                 return self.entry(self.sent(number))
