@@ -117,7 +117,7 @@ class Handshake:
         is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
-        if contact.in_touch and (is_kept or self._outbox.full):
+        if contact.in_touch and (is_kept or self._outbox.is_full):
             self._start(connection, request)
         else:
             self._waiting.append((connection, request))

@@ -144,7 +144,7 @@ class Log:
             stats=self.stats,
             incarnation=current.name,
             is_registered=not current.is_over,
-            is_full=outbox.full,
+            is_full=outbox.is_full,
             pressure=None if outbox.space is None else outbox.space.pressure,
             record=follow.record.value,
             position=self.applier.position,

@@ -44,7 +44,7 @@ class Proxy:
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
-        self.outbox.arrived, self.outbox.is_awaited = self.answer, True
+        self.outbox.arrived = self.answer
         self.stats = Stats()
         self.members = Members()
         self.members.add(Member("a", 1, (1,), ""))
