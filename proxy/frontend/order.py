@@ -200,7 +200,7 @@ class Order:
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
-        self._counted = observer.counts  # the same object, of which `note` makes nothing
+        self._counted = observer.counts  # asks without a call whether there is something to `note`
         self._limits = context.limits
         self._auth_entries = AuthEntries(context.limits.expanded, context.limits.expanded_per_byte)
         self.queue = RequestQueue()
