@@ -135,7 +135,7 @@ class LogStatus(NamedTuple):
     position: int = 0  # of the last entry applied
     backlog: int = 0  # items of the log that wait to be applied
     outstanding: int = 0  # requests of this proxy without an outcome
-    unanswered: int = 0  # appends that etcd has not answered
+    unanswered: int = 0  # entries that may not be in the log yet
     age: float = 0.0  # how many seconds old the state may be
     replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
