@@ -34,7 +34,8 @@ _SMALL_ENTRY_BYTES = 16 << 10
 # Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
 _REFUSED_BYTES = 128 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
-_SENT, _DIRECT = Stage.SENT, Form.DIRECT  # an Enum's attributes take longer
+# An Enum's attributes take longer.
+_SENT, _DIRECT, _FILLED, _DECIDED = Stage.SENT, Form.DIRECT, Learned.FILLED, Learned.DECIDED
 
 
 def is_metered(pending: Pending) -> bool:
@@ -308,7 +309,7 @@ class Outbox:
 
     def landed(self, sent: Sent) -> None:
         """The number is filled: the entry, or its replacement, is in the log."""
-        self._learned(sent, Learned.FILLED)
+        self._learned(sent, _FILLED)
 
     def no_space(self, sent: Sent) -> None:
         """etcd refused the entry because its quota is used up: send the replacement under its number.
@@ -368,7 +369,7 @@ class Outbox:
         return sent
 
     def _over(self, sent: Sent) -> None:
-        self._learned(sent, Learned.DECIDED)
+        self._learned(sent, _DECIDED)
         self.bytes -= sent.size
 
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:

@@ -21,6 +21,8 @@ class Learned(Enum):
     FILLED = "etcd's answer says that its number is filled: the entry, or its replacement, is in the log"
     DECIDED = "the stream has shown the outcome, or the incarnation is over"
 
+    __hash__ = object.__hash__  # an Enum's own is written in Python, and there is a look-up for each entry
+
 
 class Form(Enum):
     """How an entry is put into etcd, and with which of its requests."""
@@ -58,6 +60,8 @@ class Stage(Enum):
     SENT = "etcd has not answered for certain: it is sent again"
     LANDED = "its number is filled, and the stream has not shown the outcome yet"
     OVER = "the outcome is known, or the requests belong to the next incarnation"
+
+    __hash__ = object.__hash__  # an Enum's own is written in Python, and there is a look-up for each entry
 
 
 STAGES = {
