@@ -15,14 +15,14 @@ from proxy.admin.top import log_busiest
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import LIMITS, Limits, Load
 from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.order import OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions, Timeouts
@@ -200,7 +200,7 @@ class Server:
                 config=config,
                 clock=environment.clock,
                 started=environment.clock.time(),
-                features=FEATURES if operations.extended else (),
+                features=FEATURES if operations.keeper else (),
                 machine=machine,
                 watches=watches,
                 latency=latency,

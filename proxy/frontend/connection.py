@@ -29,9 +29,10 @@ from typing import Concatenate, NamedTuple, ParamSpec, cast
 from codec.constants import OpCode, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.life import Event, Life
-from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load, too_far_behind
+from proxy.frontend.limits import EarlyBytes, Load, too_far_behind
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -152,7 +153,7 @@ class Connection(asyncio.Protocol):
         self._clock = services.environment.clock
         self._loop = loop
         self._opening = Opening()
-        self.inbound = Inbound(services.max_frame, extended=services.context.operations.extended)
+        self.inbound = Inbound(services.max_frame, keeper=services.context.operations.keeper)
         self.inbound.sampled = services.sampling.skip()
         self.outbound = Outbound(loop)
         self.identity = identity = ClientIdentity(
@@ -495,9 +496,9 @@ class Connection(asyncio.Protocol):
         self.inbound.opened(services.traces)
         early = frames[1:]
         if services.traces is not None:
-            services.traces.sample(early)
+            services.traces.mark(early)
         try:
-            request, wire = read_opening(frames[0], extended=services.context.operations.extended)
+            request, wire = read_opening(frames[0], keeper=services.context.operations.keeper)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.identity.address, error)
             self.close()

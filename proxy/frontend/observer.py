@@ -14,7 +14,7 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, LONG
 from codec.packets import REQUEST_HEADER
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import Author, Received, Sampled, Single, Write
+from proxy.frontend.requests import Author, Marked, Received, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Reading
@@ -97,7 +97,7 @@ class Observer:
         packet: bytes,
         position: int,
     ) -> bytes:
-        if type(packet) is not Sampled:
+        if type(packet) is not Marked:
             return read(reading, client, packet, position)
         # After another exception a read is not reported: it takes long and is begun again, or its client has
         # gone.

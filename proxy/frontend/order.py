@@ -20,7 +20,7 @@ The rules:
 6. A read that takes long is answered in slices, and all after it waits (`AwaitedRead`). If a write after
    it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
    that will take long, as far as the state of now shows it (`ReadOperation.steps`).
-7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
+7. If the server demands it, a client first has to prove an identity: `Unproven` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
 9. A watch event waits for no request. The log applies a write, and has its events sent before any reply or
@@ -43,8 +43,9 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from codec.named import made
 from proxy.frontend.life import TRANSITIONS, Event, Life
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
-from proxy.frontend.replies import LIMITS, Limits, Replies
+from proxy.frontend.replies import Replies
 from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
@@ -135,7 +136,7 @@ class Authentication(NamedTuple):
     negotiate: Callable[[bytes], SaslAnswer | None]
 
 
-class AuthenticationGate:
+class Unproven:
     """Keeps packets of a client that must authenticate first (AuthenticationHelper), until it has."""
 
     __slots__ = ("_client", "_packets", "_queue", "_schemes")
@@ -151,13 +152,13 @@ class AuthenticationGate:
         return len(self._packets)
 
     @property
-    def is_open(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether the client may be served."""
         return any(identity.scheme in self._schemes for identity in self._client.identities)
 
     @staticmethod
-    def lets_pass(opcode: int) -> bool:
-        """Whether a client may send this request while the gate is closed."""
+    def may_send(opcode: int) -> bool:
+        """Whether a client may send this request before it has proven an identity."""
         return opcode in (OpCode.AUTH, OpCode.SASL)
 
     def add(self, packets: Sequence[bytes], received: int) -> None:
@@ -206,7 +207,7 @@ class Order:
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
-        self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
+        self._unproven = Unproven(author, schemes, self.queue) if schemes else None
         self.life = Life.OPENING
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
         self._closing: Closing | None = None
@@ -227,18 +228,18 @@ class Order:
 
     def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
-        if self._gate is not None:
-            self._gate.add(frames, received)
-            self._pass_gate(self._gate)
+        if self._unproven is not None:
+            self._unproven.add(frames, received)
+            self._take_unproven(self._unproven)
             return
         replies = self.replies
         answered = 0
         if not (self.queue.items or replies.is_paused):
-            limit = self._limits.unsent
+            limit = self._limits.owed
             answered = self._answer_run(frames, received, limit, at_once=True)
             if answered == len(frames):
                 return
-            self.again = replies.unsent > limit
+            self.again = replies.owed > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
 
@@ -306,7 +307,7 @@ class Order:
             return
         replies = self.replies
         if replies.is_paused:
-            replies.unsent += sum(map(len, packets))
+            replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
                 return
@@ -369,7 +370,7 @@ class Order:
         if packets:
             replies.packets = []
             if not replies.is_paused:
-                replies.unsent = 0
+                replies.owed = 0
         elif not (requests or slow_read or close or self.again):
             return NOTHING
         if requests:
@@ -404,20 +405,20 @@ class Order:
 
     # -- receiving -----------------------------------------------------------------------------------------
 
-    def _pass_gate(self, gate: AuthenticationGate) -> None:
+    def _take_unproven(self, kept: Unproven) -> None:
         """Process the packets of a client that is not authenticated yet."""
         began = self._observer.now()
-        while gate and not (self.queue.items or self.again or self.is_closed):
-            if gate.is_open:
-                self._gate = None
-                for received, chunk in groupby(gate.take_all(), itemgetter(1)):
+        while kept and not (self.queue.items or self.again or self.is_closed):
+            if kept.is_proven:
+                self._unproven = None
+                for received, chunk in groupby(kept.take_all(), itemgetter(1)):
                     if not self.is_closed:  # writes are held, since there may be very many
                         self._enqueue([packet for packet, _ in chunk], received, self._hold_write)
                 return
-            packet, received = gate.take()
+            packet, received = kept.take()
             is_whole = len(packet) >= self.replies.wire.body
             xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
-            if gate.lets_pass(opcode) or not is_whole:
+            if kept.may_send(opcode) or not is_whole:
                 self._enqueue([packet], received)
                 if self._observer.now() - began > self._limits.stretch and not self.is_closed:
                     self.again = True
@@ -464,9 +465,8 @@ class Order:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
             count, steps = self._operations.reads[opcode].steps, 0
-            if count is not None:
-                with suppress(MalformedPacket):  # answered at once
-                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
+            with suppress(MalformedPacket):  # answered at once
+                steps = count(self._reading, self._client, packet, self.replies.wire.body)
             return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
@@ -551,11 +551,11 @@ class Order:
     def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
         self._advance()
-        if self._gate is not None and not self.queue.items:
-            self._pass_gate(self._gate)
+        if self._unproven is not None and not self.queue.items:
+            self._take_unproven(self._unproven)
 
     def _advance(self) -> None:
-        """The same, but no packet passes the gate."""
+        """The same, but none of the packets of an unproven client."""
         self.again = False
         queue = self.queue
         items = queue.items
@@ -584,7 +584,7 @@ class Order:
                     if item.opcode in self._reads or item.opcode == OpCode.AUTH:
                         now = self._observer.now()
                         began = began or now
-                        if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
+                        if now - began > self._limits.stretch or self.replies.owed > self._limits.owed:
                             self.again = True
                             break
                 queue.pop_single(item)
@@ -613,7 +613,7 @@ class Order:
         replies = self.replies
         if not queue.in_log and replies.is_paused:
             return False
-        limit = self._limits.forced if queue.in_log else self._limits.unsent
+        limit = self._limits.forced if queue.in_log else self._limits.owed
         answered = self._answer_run(run.packets, run.received, limit, at_once=False)
         is_last = answered == len(run.packets)
         queue.pop_reads(run, answered)
@@ -621,7 +621,7 @@ class Order:
             self._close_unread()
         elif is_last:
             return True
-        elif replies.unsent > limit:
+        elif replies.owed > limit:
             self.again = True
         else:
             packet = run.packets[0]
@@ -649,7 +649,7 @@ class Order:
     def _answer_run(self, packets: Sequence[bytes], received: int, limit: int, *, at_once: bool) -> int:
         """Answer light reads up to the first request of another kind; returns how many.
 
-        It stops before a read that takes long, and when more than `limit` bytes of large replies are unsent.
+        It stops before a read that takes long, and when more than `limit` bytes of large replies are owed.
         `at_once`: they are sent now, and not with the replies to other requests of their chunk.
 
         This is the hot path of reads: a pipelined read takes about two microseconds, most of it here.
@@ -689,8 +689,8 @@ class Order:
             sent.append(reply)
             answered += 1
             if len(reply) > large:
-                replies.unsent += len(reply)
-                if replies.unsent > limit:
+                replies.owed += len(reply)
+                if replies.owed > limit:
                     break
         if answered:
             if answered < len(packets):
@@ -798,6 +798,6 @@ class Order:
         self.end(closing)
         self.again = False
         self.slow_read = None
-        if self._gate is not None:
-            self._gate.take_all()
+        if self._unproven is not None:
+            self._unproven.take_all()
         self.queue.clear()

@@ -43,7 +43,7 @@ class Author:
         self.identities: Identities = ()  # those that it has proved
 
 
-class Sampled(bytes):
+class Marked(bytes):
     """A packet whose request is traced."""
 
     received: int  # nanoseconds
@@ -53,7 +53,7 @@ class Sampled(bytes):
 class Write(Pending):
     """A write of this connection, in the log or on its way there."""
 
-    __slots__ = ("err", "received", "reply", "sample", "size", "xid", "zxid")
+    __slots__ = ("err", "marked", "received", "reply", "size", "xid", "zxid")
 
     err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
@@ -81,7 +81,7 @@ class Write(Pending):
         self.callback = callback  # `Connection.take_outcome`
         self.xid = xid
         self.size = len(packet)
-        self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
+        self.marked = packet if type(packet) is Marked else None  # the packet, if the write is traced
         self.received = received  # nanoseconds
         self.zxid = UNKNOWN
 

@@ -152,7 +152,7 @@ class Sessions:
         self._outage = False
         # The incarnation of the process that takes over, see `expect_successor`.
         self._successor: tuple[str, Callable[[], object]] | None = None
-        self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
+        self._own: dict[str, None] = {}  # this proxy's, to which sessions are attached; the current one last
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -266,6 +266,10 @@ class Sessions:
         """This incarnation of this proxy is the current one."""
         self._own.pop(own, None)
         self._own[own] = None
+
+    def carried_over(self, former: str) -> None:
+        """No session is attached any more to this name, which is over."""
+        self._own.pop(former, None)
 
     def expect_successor(self, successor: str, carried: Callable[[], object]) -> None:
         """Another process of this host takes over under this name: sessions that go to it stay open here.

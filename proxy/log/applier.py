@@ -20,7 +20,7 @@ from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
-from proxy.log.members import Peers
+from proxy.log.living import Peers
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes

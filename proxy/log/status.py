@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from proxy.log.members import Members, Peers
+from proxy.log.living import LivingProxies, Peers
 from proxy.support.latency import Histogram, RoundTrip
 from schema.followed import Lag
 from schema.record import TreeRecord
@@ -122,9 +122,9 @@ class Combined(NamedTuple):
 
 
 class LogStatus(NamedTuple):
-    """A proxy's end of the log at one moment; `members`, `peers` and `stats` are live."""
+    """A proxy's end of the log at one moment; `living`, `peers` and `stats` are live."""
 
-    members: Members  # the living proxies
+    living: LivingProxies  # the living proxies
     peers: Peers  # what the other proxies' entries show
     stats: Stats
     incarnation: str = ""  # the name under which this proxy appends, or did so last
@@ -146,4 +146,4 @@ class LogStatus(NamedTuple):
     @property
     def is_eldest(self) -> bool:
         """Whether this proxy is the eldest living one."""
-        return self.members.eldest == self.incarnation
+        return self.living.eldest == self.incarnation

@@ -2,7 +2,7 @@
 
 from bench.etcd_load import BATCH, entry
 from proxy.etcd import rpc_pb2 as rpc
-from proxy.log.append.membership import Incarnation
+from proxy.log.append.registration import Incarnation
 from proxy.log.append.sent import Form, Header, Sent
 from schema.keys import Keyspace
 

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from proxy.config import OPTIONS, Config, parse, parse_with, parser
+from proxy.log.context import LogSettings
 from proxy.sasl.digest_md5 import secret
 from schema.budgets import Rule
 from tests.table import one_by_one
@@ -163,6 +164,9 @@ def test_defaults() -> None:
     assert (config.host, config.port, config.etcd, config.prefix) == ("127.0.0.1", 2181, (), "/zketcd")
     assert (config.tick_time, config.min_session_timeout, config.max_session_timeout) == (2000, 4000, 40000)
     assert config.max_frame == 0xFFFFF
+    log = LogSettings()
+    assert (config.proxy_lease, config.max_staleness) == (log.lease_seconds, log.max_staleness)
+    assert (config.etcd_reserve, config.standby_within) == (log.reserve, log.standby_within)
     assert (config.tls.cert, config.tls.files, config.tls.secure) == ("", (), None)
     fast = parse(["--tick-time", "100"])
     assert (fast.min_session_timeout, fast.max_session_timeout) == (200, 2000)

@@ -15,7 +15,7 @@ pending       one request and its outcome
 sent          an entry: its form, its stage, and what changes them. Pure
 outbox        requests into entries: batches, numbers, refusals. Pure. Its script: tests/proxy/log/outbox.txt
 appender      when a Txn is sent, and when again
-membership    an incarnation: its lease, its key, its Txns
+registration  an incarnation: its lease, its key, its Txns
 incarnations  one life after the other
 syncs         syncs without an entry: which may be answered when. Pure
 head_reader   the read that they need

@@ -21,8 +21,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Outbox
+from proxy.log.append.registration import Incarnation
 from proxy.log.append.sent import Form, Header, Sent
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, txns_in_flight
@@ -261,9 +261,9 @@ class Appender:
         sent.attempts = 1
         if self._combining.is_on and sent.form is _DIRECT:
             sent.began = self._clock.perf_counter()
-            landed = partial(self._answered, sent, incarnation)
+            appended = partial(self._answered, sent, incarnation)
             direct = partial(self._send_directly, sent, incarnation)
-            self._combining.begin(sent.number, sent.value, landed, direct)
+            self._combining.begin(sent.number, sent.value, appended, direct)
         else:
             self._send_directly(sent, incarnation)
 
@@ -283,7 +283,7 @@ class Appender:
         seconds = seconds or self._clock.perf_counter() - sent.began
         if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.is_full:
             self._stats.round_trip.note(seconds)
-            self._landed(sent, incarnation)
+            self._appended(sent, incarnation)
         else:
             settling = self._send_until_decided(sent, incarnation, outcome, seconds)
             self._running[sent] = self._tasks.start(settling, "append an entry")
@@ -318,7 +318,7 @@ class Appender:
             if answer.succeeded and not sent.form.is_nested and self._outbox.is_full:
                 log.warning("etcd has space again")
                 self._outbox.is_full = False
-        self._landed(sent, incarnation)
+        self._appended(sent, incarnation)
 
     def _react(
         self, sent: Sent, incarnation: Incarnation, error: EtcdError, seconds: float, pauses: Iterator[float]
@@ -358,11 +358,11 @@ class Appender:
         if not sent.is_over:
             incarnation.end(why)
 
-    def _landed(self, sent: Sent, incarnation: Incarnation) -> None:
+    def _appended(self, sent: Sent, incarnation: Incarnation) -> None:
         if not sent.is_over:
-            self._watch_guard.landed(incarnation.name, sent.number, self._stats.round_trip.seconds)
+            self._watch_guard.appended(incarnation.name, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
-        self._outbox.landed(sent)
+        self._outbox.appended(sent)
         self._room()
 
     def _full(self, why: str) -> None:

@@ -307,7 +307,7 @@ class Outbox:
 
     # -- etcd's answers ------------------------------------------------------------------------------------
 
-    def landed(self, sent: Sent) -> None:
+    def appended(self, sent: Sent) -> None:
         """The number is filled: the entry, or its replacement, is in the log."""
         self._learned(sent, _FILLED)
 

@@ -58,15 +58,15 @@ class Stage(Enum):
     """What is known about an entry."""
 
     SENT = "etcd has not answered for certain: it is sent again"
-    LANDED = "its number is filled, and the stream has not shown the outcome yet"
+    APPENDED = "its number is filled, and the stream has not shown the outcome yet"
     OVER = "the outcome is known, or the requests belong to the next incarnation"
 
     __hash__ = object.__hash__  # an Enum's own is written in Python, and there is a look-up for each entry
 
 
 STAGES = {
-    Stage.SENT: {Learned.FILLED: Stage.LANDED, Learned.DECIDED: Stage.OVER},
-    Stage.LANDED: {Learned.DECIDED: Stage.OVER},
+    Stage.SENT: {Learned.FILLED: Stage.APPENDED, Learned.DECIDED: Stage.OVER},
+    Stage.APPENDED: {Learned.DECIDED: Stage.OVER},
     Stage.OVER: {Learned.FILLED: Stage.OVER},  # the stream may be faster than the answer
 }
 """The stage after what else is learned. What is not here cannot happen."""

@@ -9,9 +9,9 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox

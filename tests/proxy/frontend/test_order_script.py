@@ -51,7 +51,7 @@ from codec.framing import Framer
 from codec.jute import Reader, pack_buffer, pack_string
 from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend import opening
-from proxy.frontend.replies import LIMITS
+from proxy.frontend.limits import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.log.slices import Slices
 from proxy.state.node import full_node

@@ -45,7 +45,7 @@ async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: Worl
     assert (reply.error, reply.zxid, reply.body) == (0, 2, b"\0\0\0\x02/x")
     await until(lambda: "/x" in two.log.machine.tree.nodes)
     assert two.log.machine.sessions[1].incarnation == one.log.incarnation
-    assert [member.incarnation for member in one.log.members] == [one.log.incarnation, two.log.incarnation]
+    assert [proxy.incarnation for proxy in one.log.living] == [one.log.incarnation, two.log.incarnation]
     assert two.changes == one.changes
     await world.check()
 
@@ -63,6 +63,7 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert {"/xe", "/xb"} <= one.paths()
     await until(lambda: old in two.gone)
+    assert (one.over, two.over) == ([old], [])
     await world.check()
 
 
@@ -255,7 +256,7 @@ async def test_random_histories(world: World, seed: int) -> None:
 async def truncate(proxy: Proxy, times: int = 1) -> None:
     """Two snapshots: what the first holds is no longer in the log. Then forget, as a proxy does."""
     keys = Keyspace("/t")
-    living = {member.incarnation: member.revision for member in proxy.log.members}
+    living = {each.incarnation: each.revision for each in proxy.log.living}
     name = proxy.log.incarnation
     for _ in range(2 * times):
         await proxy.barrier()
@@ -382,6 +383,7 @@ async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: Wo
     assert len({first, second, one.log.incarnation}) == 3
     assert not any(result.succeeded for result in world.store.apply_late())
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert sorted(one.over) == sorted((first, second))
     await world.check()
 
 
@@ -462,7 +464,7 @@ async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(worl
     old = one.log.incarnation
     replies = [one.create(1, "/xa")]
     await asyncio.sleep(0)
-    one.log.incarnations.membership.current.end("test")
+    one.log.incarnations.registration.current.end("test")
     replies.append(one.create(1, "/xb"))
     await answered(replies)
     assert [reply.error for reply in replies] == [0, 0]

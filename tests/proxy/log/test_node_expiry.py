@@ -10,8 +10,8 @@ import pytest
 
 from codec.constants import ErrorCode
 from proxy.log.append.outbox import Outbox
+from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.log import Log
-from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Stats
 from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
 from proxy.state.capture import new_machine
@@ -46,13 +46,13 @@ class Proxy:
         self.outbox = Outbox()
         self.outbox.arrived = self.answer
         self.stats = Stats()
-        self.members = Members()
-        self.members.add(Member("a", 1, (1,), ""))
+        self.living = LivingProxies()
+        self.living.add(LivingProxy("a", 1, (1,), ""))
         self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace)
 
     def status(self) -> LogStatus:
         self.asked += 1
-        return LogStatus(self.members, Peers(), self.stats, "a" if self.is_eldest else "b")
+        return LogStatus(self.living, Peers(), self.stats, "a" if self.is_eldest else "b")
 
     def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
         self.tree.attach(path, make_node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))

@@ -91,8 +91,8 @@ class World:
                 outbox.release()
             case ["refuse"]:
                 outbox.refuse_metered()
-            case ["landed", number]:
-                outbox.landed(self.sent[int(number)])
+            case ["appended", number]:
+                outbox.appended(self.sent[int(number)])
             case ["no", "space", number]:
                 outbox.is_full = True
                 outbox.no_space(self.sent[int(number)])

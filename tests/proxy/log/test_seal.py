@@ -128,7 +128,7 @@ async def test_a_proxy_applies_what_lies_before_the_seal_and_nothing_else() -> N
     tree = await Tree().make()
     proxy = await Proxy(tree.etcd).start()
     await tree.come("a")
-    await until(lambda: len(proxy.log.members) == 2)
+    await until(lambda: len(proxy.log.living) == 2)
     tree.store.break_watches()
     await tree.create("a", "/before")
     position = await seal(tree.etcd, tree.keys, THERE)

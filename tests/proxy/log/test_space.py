@@ -80,7 +80,7 @@ class World(logging.Handler):
         operation = EXTENDED.writes[request.opcode]
         outcomes = set()
         for fields in (None, operation.decode(request.body, 0)[0])[: 1 + twice]:
-            self.space._claims.clear()  # it is not applied
+            self.space._given_back.clear()  # it is not applied
             self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
             sent = self.outbox.cut(Header(1, 0, 0, 0))
             if sent is not None:
