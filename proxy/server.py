@@ -166,6 +166,7 @@ class Server:
             self.log,
             Expiry(config.container_max_never_used),
             Pace(config.container_check_interval, config.container_max_per_minute),
+            loop.time,
         )
 
         # Clients.

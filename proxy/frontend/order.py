@@ -19,13 +19,14 @@ The rules:
    clients: the rest is answered by `advance` in another turn of the loop.
 6. A read that takes long is answered in slices, and all after it waits (`AwaitedRead`). If a write after
    it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
-   that will take long, as far as the state of now shows it (`ReadOperation.steps`).
+   that will take long, as far as the state of now shows it (`ReadOperation.steps`). Else the log may go on
+   before the reply is made: what it then changes is not in the reply, so its watch events come after it.
 7. If the server demands it, a client first has to prove an identity: `Unproven` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
-9. A watch event waits for no request. The log applies a write, and has its events sent before any reply or
-   read that shows the new state: a client learns of a change before it sees it (DataTree.processTxn fires
-   watches before FinalRequestProcessor answers).
+9. A watch event waits for no request but a slow read (6). The log applies a write, and has its events sent
+   before any reply or read that shows the new state: a client learns of a change before it sees it
+   (DataTree.processTxn fires watches before FinalRequestProcessor answers).
 
 Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is what these three call.
 """
@@ -210,6 +211,7 @@ class Order:
         self._unproven = Unproven(author, schemes, self.queue) if schemes else None
         self.life = Life.OPENING
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
+        self._events: list[bytes] | None = None  # during a slow read: those that come after its reply
         self._closing: Closing | None = None
         #: `take_ready` may not wait for the end of the turn: the log must not be applied any further before.
         self.slow_read: SlowRead | None = None
@@ -290,11 +292,15 @@ class Order:
         head = self.queue.items[0]
         assert isinstance(head, AwaitedRead)
         self._observer.note()
+        if not self._operations.reads[head.opcode].in_pieces:
+            self._events = []
         try:
             self._answer_read(head, pause)
         except Exception:
             self._drop()
             raise
+        self.replies.packets += self._events or ()
+        self._events = None
         self.queue.pop(len(head.packet))
         if self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
@@ -306,12 +312,15 @@ class Order:
         if self.is_closed:
             return
         replies = self.replies
-        if replies.is_paused:
+        if replies.is_paused or self._events is not None:
             replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
                 return
-        replies.packets += packets
+        if self._events is None:
+            replies.packets += packets
+        else:
+            self._events += packets
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
@@ -683,7 +692,7 @@ class Order:
             try:
                 reply = frame(xid, zxid, 0, operation(reading, client, packet, body))  # type: ignore[misc]
             except (Refusal, MalformedPacket) as error:
-                reply = replies.refusal(xid, error)
+                reply = replies.refusal(xid, zxid, error)
             except TooLong:
                 break
             sent.append(reply)
@@ -705,14 +714,17 @@ class Order:
         """Answer one read. Without a `pause` it must be short: else it raises TooLong, before any effect."""
         replies = self.replies
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
+        zxid = self._machine.zxid
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
         except TooMuch as error:
-            reply = replies.refusal(request.xid, Refusal(error.code))
+            reply = replies.refusal(request.xid, zxid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
-            reply = replies.refusal(request.xid, error)
+            reply = replies.refusal(request.xid, zxid, error)
         else:
-            reply = replies.wire.frame(request.xid, self._machine.zxid, 0, body)
+            # A slow read shows the state with which it began, unless it is done in pieces.
+            shown = self._machine.zxid if self._events is None else zxid
+            reply = replies.wire.frame(request.xid, shown, 0, body)
         self._observer.note_single(request.opcode, request.xid, request.received)
         replies.add_read(reply)
 

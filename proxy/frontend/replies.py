@@ -75,9 +75,8 @@ class Replies:
         if len(reply) > self._limits.large_reply:
             self.owed += len(reply)
 
-    def refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
+    def refusal(self, xid: int, zxid: int, error: Refusal | MalformedPacket) -> bytes:
         """The reply to a read that fails."""
-        zxid = self._machine.zxid
         if isinstance(error, Refusal):
             return self.wire.frame(xid, zxid, error.code, error.body)
         return self.wire.frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)

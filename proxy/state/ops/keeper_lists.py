@@ -12,7 +12,7 @@ from proxy.state.bounded import Body
 from proxy.state.node import Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.expected import expect_list
-from proxy.state.ops.reads import find
+from proxy.state.ops.reads import find, watching
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import demand
@@ -33,10 +33,11 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
     if only != ListFilter.ALL:
         expect_list(reading, path, 0, FILTERED_PER_STEP)
     node, paths = _listed(reading, client, path, only)
-    names = node.names(reading.pause) if only == ListFilter.ALL else pack_children(paths, reading.pause)
-    if watch:
-        reading.watches.children.add(path, client)
-    return names + node.stat()
+    stat = node.stat()  # before the state may change
+    then = watching(reading, client, path) if watch else None
+    if only == ListFilter.ALL:
+        return node.names(reading.pause, then, True) + stat
+    return pack_children(paths, reading.pause, then, True) + stat
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -140,7 +140,7 @@ class World:
         )
 
 
-@golden.parametrized(SCRIPT)
+@golden.one_by_one(SCRIPT)
 def test_script(case: golden.Case) -> None:
     golden.check(SCRIPT, case, World().answer)
 

@@ -174,7 +174,7 @@ def _request(words: Sequence[str]) -> zk.Request[object]:
     raise AssertionError(words)
 
 
-@golden.parametrized(SCRIPT)
+@golden.one_by_one(SCRIPT)
 def test_script(case: golden.Case) -> None:
     world = World()
     space.log.addHandler(world)

@@ -13,6 +13,7 @@ from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, Pause, TooLong
 from proxy.state.rights import rights_of
+from tests.table import one_by_one
 
 _EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
     f"Keeper {opcode:d}": read for opcode, read in EXTENDED.reads.items()
@@ -50,7 +51,7 @@ def world() -> World:
     return World(of, LARGE, Lines())
 
 
-@pytest.mark.parametrize("name", [name for name, read in _EVERY.items() if read.steps is not few])
+@one_by_one("name", [name for name, read in _EVERY.items() if read.steps is not few])
 def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
     opcode = int(name.split()[-1])
