@@ -299,17 +299,21 @@ class Order:
         else:
             self.advance()
 
-    def add_events(self, packets: Sequence[bytes]) -> None:
-        """Add watch events. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> int:
+        """Add watch events; returns how many will be sent.
+
+        Closes the connection if too many wait for a client that does not read.
+        """
         if self.is_closed:
-            return
+            return 0
         replies = self.replies
         if replies.is_paused:
             replies.unsent += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
-                return
+                return 0
         replies.packets += packets
+        return len(packets)
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
