@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from proxy.log.combine.choice import Choice
+from proxy.log.combine.choice import Choice, Done
 from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
@@ -76,9 +76,10 @@ class Server:
 
     def applied(self) -> None:
         """Entries of any proxies were applied: the choice may be another one now."""
-        choice, context = self.choice, self._context
+        choice, stats = self.choice, self._context.stats
         usually = choice.usually_together
-        if choice.applied(context.stats.applied_requests, context.environment.clock.perf_counter()):
+        done = Done(stats.applied_requests, stats.applied_entries, stats.combined_entries)
+        if choice.applied(done, self._context.environment.clock.perf_counter()):
             way = self.way.encode()
             for guest in self.guests.values():
                 guest.send(way)
