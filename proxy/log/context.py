@@ -33,7 +33,7 @@ class Patience(NamedTuple):
 
 
 class LogSettings(NamedTuple):
-    """What an operator can set, and what follows from the release."""
+    """What an operator can set, what follows from the release, and numbers that only tests and proofs set."""
 
     lease_seconds: int = (
         defaults.LEASE
@@ -80,6 +80,9 @@ class SessionKeeper(Protocol):
 
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""
+
+    def carried_over(self, former: str) -> None:
+        """No session is attached any more to this incarnation, which is over."""
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""

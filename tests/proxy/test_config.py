@@ -195,7 +195,7 @@ def test_defaults() -> None:
     assert parse([*_CERTIFICATE[:2], "--tls-client-auth=none"]).tls.ca == ""
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "client", "admin"),
     [
         # The default admin server gives its port to clients; free ports may be asked for twice.
@@ -220,7 +220,7 @@ def _defaults() -> Config:
     return parse([])
 
 
-@pytest.mark.parametrize("option", _OPTIONS)
+@one_by_one("option", _OPTIONS)
 def test_each_option_on_the_command_line_in_the_environment_and_in_a_file(
     option: str, tmp_path: Path
 ) -> None:
@@ -401,7 +401,7 @@ def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pyte
     assert (config.zoo_cfg_ignored, config.zoo_cfg_unknown) == (("dataDir",), ("foo",))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("option", "content", "said"),
     [
         ("--zoo-cfg", "tickTime=0", "line 1: tickTime: '0' is not a whole number from 1 up"),

@@ -26,12 +26,12 @@ class Offer(NamedTuple):
     """An entry that its proxy wants to have appended."""
 
     incarnation: str
-    revision: int  # the create_revision of the proxy's key
+    revision: int  # at which the proxy's key was put
     number: int
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
     # Called with etcd's answer and the seconds that it took, if it is in the log.
-    landed: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
+    appended: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
 
 
 def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
@@ -169,7 +169,7 @@ class Combiner:
                     self._stats.combined_txns += 1
                     self._stats.combined_entries += len(offers)
                 for offer in offers:
-                    offer.landed(outcome, seconds)
+                    offer.appended(outcome, seconds)
             else:
                 for offer in offers:
                     offer.refused()

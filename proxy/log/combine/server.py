@@ -22,7 +22,7 @@ from proxy.log.combine.messages import (
     encode_entry,
 )
 from proxy.log.context import Context
-from proxy.log.members import Members
+from proxy.log.living import LivingProxies
 from proxy.support import probe
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
@@ -52,9 +52,9 @@ class Port(Protocol):
 class Server:
     """Appends for other proxies, its guests, while this proxy is the combiner."""
 
-    def __init__(self, context: Context, members: Members) -> None:
+    def __init__(self, context: Context, living: LivingProxies) -> None:
         self._context = context
-        self._members = members
+        self._living = living
         self.throttled_log = ThrottledLog(log, context.environment.clock)
         #: Not a set, whose order differs from run to run.
         self.connections: dict[_Guest, None] = {}
@@ -109,8 +109,8 @@ class Server:
 
     def enters(self, guest: "_Guest", hello: Hello) -> None:
         """A proxy's hello has come. Its last connection ends, which the proxy has left. Raises BadMessage."""
-        member = self._members.get(hello.incarnation)
-        if member is None or member.revision != hello.revision:
+        proxy = self._living.get(hello.incarnation)
+        if proxy is None or proxy.revision != hello.revision:
             raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
         if (former := self.guests.pop(hello.incarnation, None)) is not None:
             self.combiner.forget(hello.incarnation)
@@ -126,7 +126,7 @@ class Server:
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
-        if self._members.get(offer.incarnation) is None or self._members.combiner is None:
+        if self._living.get(offer.incarnation) is None or self._living.combiner is None:
             offer.refused()
         else:
             self.combiner.add(offer)

@@ -42,7 +42,7 @@ class Apply(Written):
 
 
 class ProxyCame(NamedTuple):
-    """A proxy has put its key. `revision` is the key's create_revision."""
+    """A proxy has put its key, at this revision."""
 
     incarnation: str
     revision: int
@@ -74,14 +74,14 @@ class Follower:
         self._parse = keys.parse
         self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
-        self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
+        self._living: dict[str, int] = {}  # at which the proxy keys that exist were put
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
         #: All events up to this etcd revision have been processed.
         self.revision = 0
 
     @property
     def living(self) -> Mapping[str, int]:
-        """The create_revision of each proxy key that exists."""
+        """At which revision each proxy key that exists was put."""
         return self._living
 
     @property

@@ -27,9 +27,8 @@ from lab.fakes.connection import (
 from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
-from proxy.frontend.limits import EarlyBytes
+from proxy.frontend.limits import LIMITS, EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
-from proxy.frontend.replies import LIMITS
 from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
