@@ -270,14 +270,14 @@ class Server:
         if not config.audit_log and not config.slow_request:
             return None
         return RequestLogs(
-            user_name(),
-            partial(logs.audit.info, "%s") if config.audit_log else None,
-            config.slow_request,
-            self._stages,
-            lambda: self.machine.transaction.ended,
-            self._environment.clock.perf_counter_ns,
-            writes,
-            self._rest,
+            user=user_name(),
+            write_audit=partial(logs.audit.info, "%s") if config.audit_log else None,
+            slow_ms=config.slow_request,
+            stages=self._stages,
+            ended=lambda: self.machine.transaction.ended,
+            clock=self._environment.clock.perf_counter_ns,
+            writes=writes,
+            rest=self._rest,
         )
 
     def _rest(self) -> None:

@@ -686,17 +686,17 @@ class Connection(asyncio.Protocol):
         """The connection as operators see it."""
         session, identity = self.session, self.identity
         return ConnectionFacts(
-            identity.address,
-            identity.port,
-            identity.session_id,
-            0 if session is None else session.timeout_ms,
-            identity.identities,
-            self.since,
-            self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
-            self.inbound.count,
-            self.outbound.sent,
-            self.order.queue.count,
-            self.order.is_closed,
+            address=identity.address,
+            port=identity.port,
+            session_id=identity.session_id,
+            timeout_ms=0 if session is None else session.timeout_ms,
+            identities=identity.identities,
+            since=self.since,
+            due=self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
+            received=self.inbound.count,
+            sent=self.outbound.sent,
+            outstanding=self.order.queue.count,
+            is_closed=self.order.is_closed,
         )
 
     @property

@@ -15,7 +15,8 @@ from functools import partial
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.log.append.outbox import Outbox, Sent
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
@@ -219,9 +220,9 @@ class Applier:
 
     def _apply_own(self, item: Apply, sent: Sent) -> None:
         """An entry of ours: its requests are decoded already, and their clients wait for answers."""
-        kept: list[bool] | None = None
+        kept: Sequence[bool] | None = None
         if item.value != sent.original:
-            if sent.kept is None or item.value != sent.value:
+            if item.value != sent.value:
                 self._apply_strange(item, sent)
                 return
             kept = sent.kept

@@ -83,6 +83,7 @@ class Follow:
         etcd: Etcd,
         keys: Keyspace,
         machine: Machine,
+        *,
         consumer: Consumer,
         successor: Successor | None = None,
         limit: float = LIMIT,

@@ -238,7 +238,7 @@ class Snapshots:
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
         has_room = pressure is None or pressure.room > pressure.snapshot
-        if has_room or self._log.outbox.full:
+        if has_room or self._log.outbox.is_full:
             return True
         now = self._now()
         if pressure is not None and now - self._alarmed > _OVERDUE:

@@ -34,7 +34,7 @@ class Proxy:
         self.now = 0.0
         clock = mock.Mock(HOST.clock, monotonic=lambda: self.now)
         self.machine = new_machine(0)
-        self.follow = Follow(self.client, tree.keys, self.machine, self, self, clock=clock)
+        self.follow = Follow(self.client, tree.keys, self.machine, consumer=self, successor=self, clock=clock)
         self.follower = self.follow.follower
         self.items: list[Item] = []
         self.replaced: list[bool] = []

@@ -43,7 +43,7 @@ class Proxy:
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
-        self.outbox.arrived, self.outbox.is_awaited = self.answer, True
+        self.outbox.arrived = self.answer
         self.stats = Stats()
         self.living = LivingProxies()
         self.living.add(LivingProxy("a", 1, (1,), ""))
