@@ -20,7 +20,7 @@ from proxy.options.archive import ArchiveOptions
 from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import TABLE, content
 from proxy.options.parser import HelpFormatter, OptionParser, outside_the_table, unknown_variables
-from proxy.options.table import add_options, group, option, options_of, switch, values_of
+from proxy.options.table import add_options, file_option, group, option, options_of, switch, truth, values_of
 from proxy.options.tls import ClientTls
 from proxy.options.top import TopOptions
 from proxy.sasl import options as sasl_options
@@ -53,11 +53,9 @@ class Config:
         default=None,
         final=lambda found: found or "",
     )
-    zoo_cfg: str = option(
+    zoo_cfg: str = file_option(
         "ZooKeeper's configuration file. Settings that mean the same here are used unless an option sets"
-        " them; settings that would be dangerous to ignore stop the start",
-        type=values.file,
-        metavar="FILE",
+        " them; settings that would be dangerous to ignore stop the start"
     )
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
     zoo_cfg_unknown: tuple[str, ...]  # and those that ZooKeeper does not have either
@@ -171,19 +169,14 @@ class Config:
     )
 
     # What requests may do, and when nodes are deleted.
-    extended_types: bool = option(
+    extended_types: bool = truth(
         "whether clients may create TTL nodes (zookeeper.extendedTypesEnabled, which is false by default)",
+        "true",
         name="--extended-types-enabled",
-        type=values.truth,
-        default="true",
-        metavar="BOOL",
         zoo="extendedTypesEnabled",
     )
-    enforce_quota: bool = option(
+    enforce_quota: bool = truth(
         "whether a write that exceeds the hard limit of a quota is refused (zookeeper.enforceQuota)",
-        type=values.truth,
-        default="false",
-        metavar="BOOL",
         zoo="enforceQuota",
     )
     container_check_interval: int = option(
@@ -289,11 +282,9 @@ class Config:
         choices=("auto", "on", "off"),
         default="auto",
     )
-    console_users: str = option(  # a file; "" for no logins
+    console_users: str = file_option(  # a file; "" for no logins
         "users who may log in to the console, a line for each as `zketcd console-user NAME` prints it."
         " Without users everybody who reaches the loopback interface can use it",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
     console_write: bool = switch(
