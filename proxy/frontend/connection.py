@@ -75,7 +75,8 @@ _EARLY = 64 << 10
 _EARLY_PIECES = 100
 
 # Plain names: looking up an enum's member costs more than the comparison.
-_OPENING, _ANSWERING, _WAITING, _SERVING, _CLOSED = Life
+_OPENING, _ANSWERING, _WAITING = Life.OPENING, Life.ANSWERING, Life.WAITING
+_SERVING, _CLOSED = Life.SERVING, Life.CLOSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +337,7 @@ class Connection(asyncio.Protocol):
         try:
             if notifications.are_for(self.identity.identities):
                 packets = notifications.packets(self.order.replies.wire.event)
-                self.services.counters.notifications += len(packets)
-                self.order.add_events(packets)
+                self.services.counters.notifications += self.order.add_events(packets)
                 if not self._is_in_flush_queue:
                     self._flush_soon()
             else:

@@ -307,20 +307,24 @@ class Order:
         else:
             self.advance()
 
-    def add_events(self, packets: Sequence[bytes]) -> None:
-        """Add watch events. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> int:
+        """Add watch events; returns how many will be sent.
+
+        Closes the connection if too many wait for a client that does not read.
+        """
         if self.is_closed:
-            return
+            return 0
         replies = self.replies
         if replies.is_paused or self._events is not None:
             replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
-                return
+                return 0
         if self._events is None:
             replies.packets += packets
         else:
             self._events += packets
+        return len(packets)
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""

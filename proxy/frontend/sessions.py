@@ -7,11 +7,11 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
 
 - A client that sends nothing for T loses its session: this proxy appends CLOSE. What a client has sent and
   this proxy has not read counts, as far as the kernel has it.
-- A connection is closed at the latest T after the last answered keep-alive of this proxy was sent. A client
-  gets no session while this rule would close it again. Other proxies end the session max(2 s, T - L) after
-  they saw this proxy's key deleted, which is no earlier. A new incarnation of this proxy does not change
-  these times until it has carried the session over. A session that has just moved to a proxy gets at least T
-  from that move, since that proxy's lease may have been about to end.
+- A connection is closed at the latest max(T, min(3 s, L)) after the last answered keep-alive of this proxy
+  was sent. A client gets no session while this rule would close it again. Other proxies end the session
+  max(2 s, T - L) after they saw this proxy's key deleted, which is no earlier. A new incarnation of this
+  proxy does not change these times until it has carried the session over. A session that has just moved to a
+  proxy gets at least T from that move, since that proxy's lease may have been about to end.
 - While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
   T, as after an election of ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.append.head_reader import HeadReader
@@ -421,6 +421,8 @@ class Log:
                     error = TreeNotServable(unknown_level(prefix, error.level, levels))
                 if not self._failure.done():
                     self._failure.set_exception(error)
+            case _:
+                assert_never(notice)
 
     def _proxy_came(self, item: ProxyCame) -> None:
         try:

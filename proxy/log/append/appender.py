@@ -40,7 +40,7 @@ _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _TRIAL_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 # Bytes before compression that are sent and not applied; one entry is sent in any case. At worst a byte takes
-# every proxy 0.4 us, and a proxy may not be behind etcd for longer than `staleness.LIMIT`.
+# every proxy 0.4 us: about a second in all. A proxy may not be behind etcd for longer than --max-staleness.
 _WINDOW_BYTES = 2 << 20
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 _GATHERING = 0.002  # seconds that requests wait at most for others that are expected
