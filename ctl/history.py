@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,7 +34,7 @@ from schema.entry import (
     decode_node_due,
     decode_terms,
 )
-from schema.errors import BadValue, ForeignKey
+from schema.errors import BadValue
 from schema.followed import Lag, counts_of, decode_lag
 from schema.keys import Keyspace
 from schema.record import Home, SnapshotRef
@@ -239,9 +238,8 @@ async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
     found, pairs = await _entries(etcd, keys)
     entries = []
     for kv in pairs:
-        with suppress(ForeignKey):
-            _, incarnation, number = keys.parse(kv.key)
-            entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
+        _, incarnation, number = keys.parse(kv.key)
+        entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
     return found, entries
 
 
@@ -288,10 +286,7 @@ def _clock(value: bytes) -> int:
 
 
 def _row(keys: Keyspace, kv: KeyValue) -> dict[str, Any]:
-    try:
-        _, incarnation, number = keys.parse(kv.key)
-    except ForeignKey:
-        incarnation, number = kv.key.decode(errors="replace"), 0
+    _, incarnation, number = keys.parse(kv.key)
     entry: Entry | None = None
     error = ""
     try:

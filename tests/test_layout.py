@@ -110,6 +110,7 @@ def test_imports_for_type_checking_count_as_imports() -> None:
 OFFLINE = {
     "follow",
     "follow.catch_up",
+    "foreign",
     "load",
     "load.pages",
     "load.replay",

@@ -14,6 +14,7 @@ from typing import Any
 from codec.constants import OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.subject import Subject
+from proxy.log.status import Offers
 from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import BUILT, RELEASE
@@ -76,11 +77,16 @@ class Facts:
         return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
 
     @property
+    def is_readable(self) -> bool:
+        """Whether the state may be seen: it is what the log says, if maybe old."""
+        return self.subject.contact.offers is not Offers.NOTHING
+
+    @property
     def read_only(self) -> bool:
         """Whether clients are served read-only: etcd is out of reach, or the tree follows another one."""
-        subject, contact = self.subject, self.subject.contact
+        subject = self.subject
         is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
-        return is_allowed and subject.handshake.is_open and contact.readable and not contact.writable
+        return is_allowed and subject.handshake.is_open and subject.contact.offers is Offers.READS
 
     @property
     def takes_new_clients(self) -> bool:

@@ -7,7 +7,7 @@ pipelined write takes some microseconds, and recording each one alone would add 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
@@ -67,7 +67,8 @@ class Observer:
         self._logs = logs
         self._traces = traces
         self.is_needed = logs is not None or traces is not None  # whether `answered` has to be called
-        self.counts: dict[int, int] = {}  # of each opcode, since the last `note`
+        # Of each opcode, since the last `note`. Always the same object: `Order` refers to it.
+        self.counts: Final[dict[int, int]] = {}
         self._opcode = 0  # of the last one
         self._received = 0  # when the chunk of all of them was received
         self._xid = 0  # of the last one

@@ -17,7 +17,7 @@ The rules:
    read. If their replies become too many, the connection is closed.
 5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
    clients: the rest is answered by `advance` in another turn of the loop.
-6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
+6. A read that takes long is answered in slices, and all after it waits (`AwaitedRead`). If a write after
    it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
    that will take long, as far as the state of now shows it (`ReadOperation.steps`). Else the log may go on
    before the reply is made: what it then changes is not in the reply, so its watch events come after it.
@@ -52,7 +52,8 @@ from proxy.frontend.requests import (
     UNKNOWN,
     AuthEntries,
     Author,
-    Awaited,
+    AwaitedRead,
+    AwaitedToken,
     Held,
     ReadRun,
     Refused,
@@ -201,7 +202,7 @@ class Order:
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
-        self._counted = observer.counts  # the same object, of which `note` makes nothing
+        self._counted = observer.counts  # asks without a call whether there is something to `note`
         self._limits = context.limits
         self._auth_entries = AuthEntries(context.limits.expanded, context.limits.expanded_per_byte)
         self.queue = RequestQueue()
@@ -278,7 +279,7 @@ class Order:
     def negotiated(self, answer: SaslAnswer) -> None:
         """Send the answer to a token. `advance` continues with requests received meanwhile."""
         items = self.queue.items
-        if items and isinstance(head := items[0], Awaited):
+        if items and isinstance(head := items[0], AwaitedToken):
             self.queue.pop(len(head.packet))
             self._answer_sasl(head, answer)
             if answer.err:
@@ -289,7 +290,7 @@ class Order:
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the slow read at the head of the queue, and the requests after it."""
         head = self.queue.items[0]
-        assert isinstance(head, Awaited)
+        assert isinstance(head, AwaitedRead)
         self._observer.note()
         if not self._operations.reads[head.opcode].in_pieces:
             self._events = []
@@ -306,20 +307,24 @@ class Order:
         else:
             self.advance()
 
-    def add_events(self, packets: Sequence[bytes]) -> None:
-        """Add watch events. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> int:
+        """Add watch events; returns how many will be sent.
+
+        Closes the connection if too many wait for a client that does not read.
+        """
         if self.is_closed:
-            return
+            return 0
         replies = self.replies
         if replies.is_paused or self._events is not None:
             replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
-                return
+                return 0
         if self._events is None:
             replies.packets += packets
         else:
             self._events += packets
+        return len(packets)
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
@@ -347,7 +352,7 @@ class Order:
         """
         items = list(self.queue.items)
         self._drop(closing)
-        if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
+        if items and isinstance(items[0], AwaitedToken):
             return  # the client has not authenticated yet
         made = 0
         for item in items:
@@ -396,7 +401,7 @@ class Order:
     def wants_slow_read(self) -> bool:
         """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited)
+        return bool(items) and isinstance(items[0], AwaitedRead)
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
@@ -583,8 +588,8 @@ class Order:
             elif isinstance(item, Refused):
                 queue.pop(item.size)
                 self.replies.add(item.xid, item.code)
-            elif isinstance(item, Awaited):
-                break  # its answer will call again
+            elif not isinstance(item, Single):
+                break  # a read or a token whose answer will call again
             else:
                 if not queue.in_log:
                     if self.replies.is_paused:
@@ -635,7 +640,7 @@ class Order:
             packet = run.packets[0]
             queue.pop_reads(run, 1)
             xid, opcode = replies.wire.header(packet)
-            self._await_slow_read(Awaited(xid, opcode, packet, run.received))
+            self._await_slow_read(AwaitedRead(xid, opcode, packet, run.received))
         return False
 
     def _answer_single(self, item: Single) -> None:
@@ -646,7 +651,7 @@ class Order:
             try:
                 self._answer_read(item)
             except TooLong:
-                self._await_slow_read(Awaited(*item[:4]))
+                self._await_slow_read(AwaitedRead(*item[:4]))
         if self.is_closed:  # after a failed auth or an unknown request, later requests are ignored
             self._drop()
         elif self.queue.in_log and self.replies.are_too_many:
@@ -709,7 +714,7 @@ class Order:
                 observer.count(run, answered - first, xid, received)
         return answered
 
-    def _answer_read(self, request: Single | Awaited, pause: Pause | None = None) -> None:
+    def _answer_read(self, request: Single | AwaitedRead, pause: Pause | None = None) -> None:
         """Answer one read. Without a `pause` it must be short: else it raises TooLong, before any effect."""
         replies = self.replies
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
@@ -727,7 +732,7 @@ class Order:
         self._observer.note_single(request.opcode, request.xid, request.received)
         replies.add_read(reply)
 
-    def _await_slow_read(self, read: Awaited) -> None:
+    def _await_slow_read(self, read: AwaitedRead) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
         self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
@@ -757,18 +762,18 @@ class Order:
             elif (answer := self._authentication.negotiate(token)) is not None:
                 self._answer_sasl(request, answer)
             else:  # a thread makes the answer
-                self.queue.await_head(Awaited(xid, opcode, packet, received))
+                self.queue.await_head(AwaitedToken(xid, opcode, packet, received))
         else:
             self.end(Closing(f"operation {opcode} is not offered"))
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
             self._report(request, ErrorCode.UNIMPLEMENTED)
 
-    def _report(self, request: Single | Awaited, err: int) -> None:
+    def _report(self, request: Single | AwaitedToken, err: int) -> None:
         if self._observer.is_needed:
             self._observer.answered(request, Answer(err))
 
-    def _answer_sasl(self, request: Single | Awaited, answer: SaslAnswer) -> None:
+    def _answer_sasl(self, request: Single | AwaitedToken, answer: SaslAnswer) -> None:
         """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
         if answer.is_sent:
             self.replies.add_at(0, request.xid, answer.err, pack_buffer(answer.token))

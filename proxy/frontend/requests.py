@@ -123,8 +123,17 @@ class Single(NamedTuple):
     weight: int  # for a write after it, see `RequestQueue`
 
 
-class Awaited(NamedTuple):
-    """The request at the head of the queue, whose answer is made elsewhere: a slow read, or a SASL token."""
+class AwaitedRead(NamedTuple):
+    """The read at the head of the queue, which is answered in slices: `Order.answer_slow_read`."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+
+
+class AwaitedToken(NamedTuple):
+    """The SASL token at the head of the queue, whose answer a thread makes: `Order.negotiated`."""
 
     xid: int
     opcode: int
@@ -133,7 +142,7 @@ class Awaited(NamedTuple):
 
 
 #: A request with its packet.
-Received: TypeAlias = Held | Single | Awaited
+Received: TypeAlias = Held | Single | AwaitedRead | AwaitedToken
 Item: TypeAlias = Write | ReadRun | Refused | Received
 
 
@@ -257,7 +266,7 @@ class RequestQueue:
         self.count += 1
         self.size += write.size
 
-    def await_head(self, awaited: Awaited) -> None:
+    def await_head(self, awaited: AwaitedRead | AwaitedToken) -> None:
         """Put back a request that was taken from the head: all others wait for its answer."""
         self.items.appendleft(awaited)
         self.count += 1

@@ -306,9 +306,9 @@ class _SlowReads:
             self._urgent_steps -= self.slices.taken
         now = self._now()
         taken = now - self._began
-        self._others_first = 0
+        self._others_first = now + max(0, self._others_first - self._began)  # an urgent read may have come
         if taken > self._few:
-            self._others_first = now + int(taken * self._share)
+            self._others_first += int(taken * self._share)
             self._waiting.took_long(read, now)
         self._read = None
 

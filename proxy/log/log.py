@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.append.head_reader import HeadReader
@@ -86,12 +86,12 @@ class Log:
             context.etcd,
             context.keys,
             machine,
-            self,
-            self,
-            context.settings.max_staleness,
-            clock,
-            self.applier.worker.drained,
-            Standby(context.etcd, context.keys, context.settings.standby_within, clock),
+            consumer=self,
+            successor=self,
+            limit=context.settings.max_staleness,
+            clock=clock,
+            drained=self.applier.worker.drained,
+            standby=Standby(context.etcd, context.keys, context.settings.standby_within, clock),
         )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
@@ -144,7 +144,7 @@ class Log:
             stats=self.stats,
             incarnation=current.name,
             is_registered=not current.is_over,
-            is_full=outbox.full,
+            is_full=outbox.is_full,
             pressure=None if outbox.space is None else outbox.space.pressure,
             record=follow.record.value,
             position=self.applier.position,
@@ -421,6 +421,8 @@ class Log:
                     error = TreeNotServable(unknown_level(prefix, error.level, levels))
                 if not self._failure.done():
                     self._failure.set_exception(error)
+            case _:
+                assert_never(notice)
 
     def _proxy_came(self, item: ProxyCame) -> None:
         try:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Reads
 from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
+from proxy.log.foreign import ours
 from proxy.log.living import LivingProxies, LivingProxy
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
@@ -92,12 +93,12 @@ async def look(etcd: Reads, keys: Keyspace) -> Look:
         except BadValue as error:
             raise TreeNotServable(f"the tree under {prefix} cannot be served: {error}") from error
     pair = found.kvs[0] if found.kvs else None
-    return Look(answer.revision, record, pair, proxies.kvs, bool(follows.kvs))
+    return Look(answer.revision, record, pair, ours(keys, proxies.kvs), bool(follows.kvs))
 
 
 def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
     """The incarnation that a proxy's key names."""
-    return proxy.key[len(keys.proxies) :].decode(errors="replace")
+    return keys.parse(proxy.key).incarnation
 
 
 def living_of(found: Look, keys: Keyspace) -> LivingProxies:

@@ -21,7 +21,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.append.outbox import Sent
+from proxy.log.append.sent import Sent
 from proxy.log.context import Context
 from proxy.log.status import keep_alive_interval
 from proxy.support.throttled_log import ThrottledLog
@@ -112,7 +112,7 @@ class Incarnation:
             (Compare(self._key, self.revision), Compare(entry_key, 0)),
             # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
             # etcdserver/quota.go, costTxn).
-            (Txn((), (put,)) if sent.nested else put,),
+            (Txn((), (put,)) if sent.form.is_nested else put,),
             (Get(self._key, keys_only=True),),
         )
 

@@ -27,7 +27,7 @@ The size in use decides: etcd's file never shrinks, and its free pages are used 
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
@@ -399,7 +399,7 @@ def _growth(
             else:
                 lasting += size
             continue
-        if effect is Effect.NOTHING:
+        if effect is Effect.NOTHING or effect is Effect.OF_PARTS:  # no multi has a multi
             continue
         path = path_of(fields)
         node = None if path is None else nodes.get(path)
@@ -419,8 +419,10 @@ def _growth(
         else:
             if effect is Effect.SETS_DATA:
                 change = len(fields[1] or b"") - (0 if path in given else node.size)
-            else:
+            elif effect is Effect.SETS_ACL:
                 change = _size_of(fields[1]) - node.rights.size
+            else:
+                assert_never(effect)
             if change >= 0:
                 lasting += change
                 continue

@@ -98,11 +98,14 @@ class Combiner:
             self._bytes -= len(self._waiting.pop(key).value)
 
     def close(self) -> None:
-        """Append nothing more."""
-        self._waiting.clear()
+        """Append nothing more. The proxies append themselves what waits."""
+        waiting, self._waiting = self._waiting, {}
         self._of.clear()
+        self._bytes = 0
         if self._timer is not None:
             self._timer.cancel()
+        for offer in waiting.values():
+            offer.refused()
 
     def _go_on(self) -> None:
         self._is_scheduled = False

@@ -24,7 +24,7 @@ from proxy.state.node import full_node
 from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, decode_entry
-from schema.errors import BadValue, ForeignKey
+from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.paths import CONFIG
 from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
@@ -246,7 +246,7 @@ class _Load:
             if self._keys.parse(entry.key).number != 1:
                 return False
             return any(request.kind == Kind.LEVEL for request in decode_entry(entry.value).requests)
-        except (ForeignKey, BadValue):
+        except BadValue:
             return False  # the replay says what is wrong
 
     def _no_base(self, record: TreeRecord) -> TreeNotServable:

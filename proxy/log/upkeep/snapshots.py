@@ -21,6 +21,7 @@ from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.snapshot_writer import PACE
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
+from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.machine import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
@@ -30,9 +31,6 @@ from schema.entry import Kind, encode_forget
 
 log = logging.getLogger(__name__)
 
-#: The smallest part of the log that is worth a snapshot.
-LEAST_BYTES = 64 << 20
-LEAST_REQUESTS = 200_000
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
@@ -116,8 +114,8 @@ class Snapshots:
         replicated: Log,
         run_writer: RunWriter,
         *,
-        least_bytes: int = LEAST_BYTES,
-        least_requests: int = LEAST_REQUESTS,
+        least_bytes: int = SNAPSHOT_BYTES,
+        least_requests: int = SNAPSHOT_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
     ) -> None:
@@ -238,7 +236,7 @@ class Snapshots:
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
         has_room = pressure is None or pressure.room > pressure.snapshot
-        if has_room or self._log.outbox.full:
+        if has_room or self._log.outbox.is_full:
             return True
         now = self._now()
         if pressure is not None and now - self._alarmed > _OVERDUE:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor, chunks, codec_of, opened
 from pipeline.formats.errors import BadFile
+from tests.table import one_by_one
 
 NAMES = ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"]
 
@@ -59,7 +60,7 @@ def test_a_file_that_swells(tmp_path: Path) -> None:
     assert max(sizes) <= 4 << 20
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("name", "raw", "reason"),
     [
         ("a.gz", b"no gzip", "is no proper gzip file"),

@@ -89,7 +89,19 @@ class Session(NamedTuple):
     heard: float = 96.0
 
 
-_FACTS = ConnectionFacts("127.0.0.1", 5000, 0, 0, (), 1e9, 100.0, 0, 0, 0, is_closed=False)
+_FACTS = ConnectionFacts(
+    address="127.0.0.1",
+    port=5000,
+    session_id=0,
+    timeout_ms=0,
+    identities=(),
+    since=1e9,
+    due=100.0,
+    received=0,
+    sent=0,
+    outstanding=0,
+    is_closed=False,
+)
 
 
 class Connection:

@@ -307,6 +307,14 @@ def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
 
 
+def test_events_that_are_not_sent_are_not_counted(client: Client) -> None:
+    event = Notifications(EventType.NODE_DELETED, "/b", 9, OPEN)
+    for _ in range(2):
+        client.connection.notify(event)
+        client.connection.close()
+    assert client.connection.services.counters.notifications == 1
+
+
 def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_replies(client: Client) -> None:
     assert client.connection.silence() == math.inf
     client.send(*(packet(xid, set_data("/a", b"")) for xid in range(1000)))

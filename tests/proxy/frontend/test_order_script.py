@@ -366,12 +366,12 @@ class World:
         self.client.host.load.requests += int(text)
 
 
-@golden.parametrized(ORDER)
+@golden.one_by_one(ORDER)
 def test_order_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> None:
     golden.check(ORDER, case, World(caplog).answer)
 
 
-@golden.parametrized(CONNECTION)
+@golden.one_by_one(CONNECTION)
 def test_connection_script(
     case: golden.Case, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,41 @@ def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
     assert answered[3:] == ["other"]
 
 
+def test_an_urgent_read_takes_nothing_of_the_time_that_all_else_has_after_a_long_one() -> None:
+    """One client that mixed the two held the log for 97 % of the time."""
+    loop, clock = FakeLoop(), FakeClock()
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    answered: list[str] = []
+
+    def ask(name: str, seconds: float, now: bool = False) -> None:
+        def answer(_pause: Pause) -> None:
+            answered.append(name)
+            clock.now += seconds
+
+        gate.read_slowly(ASKER, answer, lambda: True, now=now, in_pieces=False)
+        loop.run()
+
+    def wait(seconds: float) -> None:
+        clock.now += seconds
+        loop.wait(seconds)
+
+    ask("long", 0.2)
+    wait(0.1)
+    ask("urgent", 0.003, now=True)
+    ask("other", 0.2)
+    wait(0.099)
+    assert answered == ["long", "urgent"]
+    wait(0.002)
+    assert answered == ["long", "urgent", "other"]
+    wait(0.1)
+    ask("urgent and long", 0.2, now=True)
+    ask("last", 0)
+    wait(0.299)
+    assert answered[3:] == ["urgent and long"]
+    wait(0.002)
+    assert answered[3:] == ["urgent and long", "last"]
+
+
 def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
     """A client that came back with its watches waited for one read of each of thirty others."""
     loop, clock = FakeLoop(), FakeClock()

@@ -135,6 +135,10 @@ class World:
                 self.appender._expected_until = 0.0
             case ["impatient"]:
                 self.timeout = 0.0
+            case ["hold"]:
+                self.outbox.hold()
+            case ["release"]:
+                self.outbox.release()
             case ["stop"]:
                 self.appender.stop()
             case ["start", name]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
-from unittest import mock
 
 import pytest
 
@@ -44,11 +43,15 @@ class Proxy:
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
-        self.outbox.arrived, self.outbox.is_awaited = self.answer, True
+        self.outbox.arrived = self.answer
         self.stats = Stats()
         self.living = LivingProxies()
         self.living.add(LivingProxy("a", 1, (1,), ""))
-        self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace)
+        self.stopped_at: float | None = None  # what its clock shows for ever
+        self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace, self.time)
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time() if self.stopped_at is None else self.stopped_at
 
     def status(self) -> LogStatus:
         self.asked += 1
@@ -143,15 +146,15 @@ async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
 
 async def test_after_a_load_ages_are_counted_anew() -> None:
     async with _running() as proxy:
-        with mock.patch.object(proxy.expiry, "_now", return_value=1000) as now:
-            proxy.is_eldest = False
-            await asyncio.sleep(0.05)
-            now.return_value += 50
-            proxy.stats.reloads += 1
-            proxy.is_eldest = True
-            await until(lambda: proxy.paths == {"/new", "/short", "/long"})
-            now.return_value += 30
-            await until(lambda: proxy.paths == {"/new", "/long"})
+        proxy.stopped_at = 1.0
+        proxy.is_eldest = False
+        await asyncio.sleep(0.05)
+        proxy.stopped_at = 1.05
+        proxy.stats.reloads += 1
+        proxy.is_eldest = True
+        await until(lambda: proxy.paths == {"/new", "/short", "/long"})
+        proxy.stopped_at = 1.08
+        await until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_refusals_are_tried_again_at_the_next_look(caplog: pytest.LogCaptureFixture) -> None:

@@ -51,7 +51,7 @@ _EVERY = [
 @one_by_one(("opcode", "row"), _EVERY)
 def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
     """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
-    assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
+    assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG, "`counted` in its row"
     assert lop_name(opcode) == (row.word or str(opcode))
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
 

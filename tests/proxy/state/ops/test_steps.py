@@ -5,7 +5,7 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
+from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
 from proxy.state.operation import Reading, few
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
 from proxy.state.ops.multi import END_OF_PARTS
@@ -13,6 +13,7 @@ from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, Pause, TooLong
 from proxy.state.rights import rights_of
+from tests.table import one_by_one
 
 _EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
     f"Keeper {opcode:d}": read for opcode, read in EXTENDED.reads.items()
@@ -50,7 +51,7 @@ def world() -> World:
     return World(of, LARGE, Lines())
 
 
-@pytest.mark.parametrize("name", [name for name, read in _EVERY.items() if read.steps is not few])
+@one_by_one("name", [name for name, read in _EVERY.items() if read.steps is not few])
 def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
     opcode = int(name.split()[-1])
@@ -68,6 +69,15 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
         pass
     finally:
         world.client.session_id %= 9
+
+
+@pytest.mark.parametrize("opcode", [opcode for opcode, read in EXTENDED.reads.items() if read.steps is few])
+def test_what_says_few_takes_few(opcode: int, world: World) -> None:
+    """Whatever its path is: the wide node's, the root, ... It is neither weighed nor done in slices."""
+    for kind in range(10):
+        bill = world.bill(*request(iter((ALL.index(opcode), 0, 0, kind, 0, 0, 0)), world, LARGE))
+        assert bill.opcode == opcode
+        assert bill.total < 200, "lines of code"
 
 
 def test_what_stands_in_a_path_is_no_part(world: World) -> None:
