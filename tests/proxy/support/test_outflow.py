@@ -29,13 +29,14 @@ async def test_no_turn_encrypts_more_than_its_share() -> None:
     givers = [large, small, full, lost]
     full.is_full = True
     in_a_turn = Counter[int]()
-    turn, size, answered = 0, sum(giver.size for giver in givers), 0
+    turn, size, answered = -1, sum(giver.size for giver in givers), 0
 
     def count() -> None:
         nonlocal turn, size, answered
         in_a_turn[turn] = size - sum(giver.size for giver in givers)
-        turn, size = turn + 1, size - in_a_turn[turn]
-        answered = answered or (turn if not small.size else 0)
+        size -= in_a_turn[turn]
+        turn += 1
+        answered = answered or (0 if small.size else turn)
         asyncio.get_running_loop().call_soon(count)
 
     count()
