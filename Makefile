@@ -191,7 +191,7 @@ test: setup-test ## Run all tests, those that need no server first; then, withou
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
 unit: setup-dev ## Run the tests of the product that need no server and are quick (2.5 minutes on two cores)
-	HYPOTHESIS_PROFILE=quick $(PYTEST) --numprocesses 2 -m "not real and not long" $(ARGS)
+	HYPOTHESIS_PROFILE=quick $(VENV)/python tools/test_in_shares.py 2 -m "not real and not long" $(ARGS)
 
 properties: setup-dev ## Run the property tests with forty times as many examples as `make test`
 	HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses 2 --timeout 3600 -m "hypothesis and not real" $(ARGS)

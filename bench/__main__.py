@@ -12,7 +12,7 @@ from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS, Cell
-from lab.arguments import count, names_of, seconds
+from lab.arguments import add_names, count, names_of, seconds
 from lab.servers import BinaryMissing, StartFailed
 from lab.servers.etcd import VERSIONS
 from proxy.support.stdout import guarded
@@ -33,23 +33,10 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     found = Parser(
         prog=f"zketcd {command}" if command else "python -m bench",
         description="Compare zketcd with ZooKeeper and raw etcd: tables on stdout, progress on stderr.",
-        allow_abbrev=False,
     )
     found.add_argument("--quick", action="store_true", help="less of everything: under a minute")
-    found.add_argument(
-        "--workloads",
-        type=names_of(ALL),
-        default=list(ALL),
-        metavar="NAME,...",
-        help=f"some of {','.join(ALL)} (default: all)",
-    )
-    found.add_argument(
-        "--servers",
-        type=names_of(NAMES),
-        default=list(NAMES),
-        metavar="NAME,...",
-        help=f"some of {','.join(NAMES)} (default: all)",
-    )
+    add_names(found, "--workloads", ALL)
+    add_names(found, "--servers", NAMES)
     found.add_argument(
         "--etcd",
         type=names_of(VERSIONS),

@@ -43,7 +43,7 @@ _NOT_MEASURED = "(Not among the committed results yet.)"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; with --check return 1 if a document isn't what the results say."""
-    parser = Parser(prog="python -m bench.documents", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.documents", description=__doc__)
     parser.add_argument(
         "--results",
         type=Path,

@@ -59,6 +59,7 @@ class Workload(ABC):
     """One kind of load; a fresh object for every run."""
 
     name: str
+    has_own_directories = False  # one for each connection
 
     def __init__(self, root: bytes, connections: int, limit: int) -> None:
         """`root` is the run's own directory, not made yet; `limit` bounds the requests of deletes."""
@@ -68,7 +69,7 @@ class Workload(ABC):
 
     def directories(self) -> list[bytes]:
         """Directories to prepare beneath the root, parents first."""
-        return []
+        return self.own_directories() if self.has_own_directories else []
 
     def nodes(self) -> Iterator[bytes]:
         """Paths of further nodes to prepare, with DATA in them."""
@@ -195,10 +196,7 @@ class Create(Workload):
     """create of nodes with 100 bytes, each connection in its own directory."""
 
     name = "create"
-
-    @override
-    def directories(self) -> list[bytes]:
-        return self.own_directories()
+    has_own_directories = True
 
     @override
     def stream(self, connection: int) -> Stream:
@@ -224,10 +222,7 @@ class Delete(Workload):
     """delete of prepared nodes with 100 bytes, each connection in its own directory."""
 
     name = "delete"
-
-    @override
-    def directories(self) -> list[bytes]:
-        return self.own_directories()
+    has_own_directories = True
 
     @override
     def nodes(self) -> Iterator[bytes]:
@@ -256,10 +251,7 @@ class Set(Workload):
     """setData of 100 bytes without a version, each connection round 16 nodes of its own."""
 
     name = "set"
-
-    @override
-    def directories(self) -> list[bytes]:
-        return self.own_directories()
+    has_own_directories = True
 
     @override
     def nodes(self) -> Iterator[bytes]:

@@ -106,6 +106,4 @@ def description_of(command: str) -> str:
 
 def parser_of(command: str, description: str = "") -> Parser:
     """A parser without options. By default the description is the summary."""
-    return Parser(
-        prog=f"zketcd {command}", description=description or description_of(command), allow_abbrev=False
-    )
+    return Parser(prog=f"zketcd {command}", description=description or description_of(command))

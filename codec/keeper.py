@@ -35,13 +35,13 @@ class OpeningFramer:
     Once the first frame is there, `rest` frames all that follows and may be used in its place.
     """
 
-    __slots__ = ("_extended", "_held", "_max_frame", "rest")
+    __slots__ = ("_held", "_keeper", "_max_frame", "rest")
 
-    def __init__(self, max_frame: int, *, extended: bool = True) -> None:
-        """`extended`: whether it may be Keeper's."""
+    def __init__(self, max_frame: int, *, keeper: bool = True) -> None:
+        """`keeper`: whether it may be Keeper's."""
         self._held: bytearray | None = bytearray()
         self._max_frame = max_frame
-        self._extended = extended
+        self._keeper = keeper
         self.rest: Framer | TracedFramer = Framer(max_frame)
 
     @property
@@ -64,7 +64,7 @@ class OpeningFramer:
         end = INT.size + length
         if len(held) < end:
             return []
-        if self._extended and length == _HANDSHAKE_LENGTH:
+        if self._keeper and length == _HANDSHAKE_LENGTH:
             (version,) = INT.unpack_from(held, INT.size)
             end += _BEYOND.get(version, 0)
             if len(held) < end:

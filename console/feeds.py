@@ -22,8 +22,6 @@ from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.paths import is_valid
 
-log = logging.getLogger(__name__)
-
 _MODULE = "archive.past.feed"
 _MOST = 16  # feeds at a time
 _MOST_PAST = 2  # of them, that read the log: each needs the memory of a proxy

@@ -19,7 +19,7 @@ from console.http import Console, outcome
 from console.people import guard
 from console.people.logins import Call, Refused
 from console.sessions.local_session import NoAnswer, NoSession
-from console.tables import identities_of, login_headers
+from console.tables import login_headers
 from console.walks.listing import ordered
 from console.walks.pacing import paced
 from proxy.state import bounded
@@ -119,7 +119,7 @@ class Storage:
         return _text(f'{{"child_node_names":[{",".join(names)}],"stat":{stat}}}', "application/json")
 
     def _node(self, call: Call, path: str) -> Node:
-        return self._api.reading.node(path, identities_of(call))
+        return self._api.reading.node(path, call.login.identities)
 
     # -- writes ----------------------------------------------------------------------------------------------
 

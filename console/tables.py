@@ -23,8 +23,6 @@ from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.paths import is_valid
 
-log = logging.getLogger(__name__)
-
 _MODULE = "archive.past.query"
 _MOST = 2  # at a time: each needs the memory of a proxy
 _CHUNK = 1 << 16

@@ -9,7 +9,7 @@ from ctl.visitor import append, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
 from proxy.log.load.start import load_as_of
-from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
+from proxy.log.record import TIMEOUT, Registered, incarnation_of, living_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
 from proxy.state.level import KNOWN
@@ -34,10 +34,9 @@ async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
             except EtcdNoSpace:
                 # etcd grants no leases while it is full, and a snapshot is what makes space. So it is written
                 # in the name of a living proxy. If that one writes a snapshot as well, one of the two fails.
-                if not found.proxies:
+                if not (servers := living_of(found, keys).servers):
                     raise
-                eldest = min(found.proxies, key=lambda proxy: proxy.create_revision)
-                writer = Registered(incarnation_of(keys, eldest), eldest.create_revision)
+                writer = Registered(servers[0].incarnation, servers[0].revision)
             result = await write(etcd, keys, writer)
     except (WriteFailed, Overtaken) as error:
         raise CommandFailed(f"no snapshot was written: {error}") from error

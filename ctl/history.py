@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,8 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
-from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, is_copy, look, servable
+from proxy.log.living import LivingProxies
+from proxy.log.record import TIMEOUT, Look, TreeSealed, is_copy, living_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
@@ -34,10 +34,10 @@ from schema.entry import (
     decode_node_due,
     decode_terms,
 )
-from schema.errors import BadValue, ForeignKey
+from schema.errors import BadValue
 from schema.followed import Lag, counts_of, decode_lag
 from schema.keys import Keyspace
-from schema.record import Home, ProxyValue, SnapshotRef, decode_proxy
+from schema.record import Home, SnapshotRef
 
 _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.OPEN: decode_terms,
@@ -66,24 +66,20 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
         more = ["", str(TreeSealed(keys, found.record.seal, found.pair.mod_revision))]
     elif is_copy(found):
         more = ["", await _lag(etcd, keys)]
-    clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
-    rows: list[dict[str, Any]] = []
-    for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
-        try:
-            value = decode_proxy(proxy.value)
-        except BadValue as error:
-            value = ProxyValue((), f"unknown: {error}")
-        rows.append(
-            {
-                "proxy": incarnation_of(keys, proxy),
-                "since": proxy.create_revision,
-                "levels": list(value.levels),
-                "release": value.version,
-                **value.home._asdict(),
-                "peers": value.peer_port.address,
-                "clock_ahead_seconds": _seconds(clocks.get(incarnation_of(keys, proxy))),
-            }
-        )
+    living = living_of(found, keys)
+    clocks = await asyncio.to_thread(ahead, living.homes)
+    rows = [
+        {
+            "proxy": proxy.incarnation,
+            "since": proxy.revision,
+            "levels": list(proxy.levels),
+            "release": proxy.version,
+            **proxy.home._asdict(),
+            "peers": proxy.peer_port.address,
+            "clock_ahead_seconds": _seconds(clocks.get(proxy.incarnation)),
+        }
+        for proxy in living
+    ]
     return Output(
         rows,
         table(
@@ -115,7 +111,7 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 for row in rows
             ],
         )
-        + _combined(rows)
+        + _combined(living)
         + more,
     )
 
@@ -132,16 +128,15 @@ async def _lag(etcd: Etcd, keys: Keyspace) -> str:
     return f"{follows}: at zxid 0x{lag.zxid:x}, {behind}level {late:.1f} s ago"
 
 
-def _combined(rows: list[dict[str, Any]]) -> list[str]:
-    """Which proxy appends the entries of all, or why none does. The eldest is the first."""
-    lacking = [row["proxy"] for row in rows if not row["peers"]]
-    if len(lacking) == len(rows):
+def _combined(living: LivingProxies) -> list[str]:
+    """Which proxy appends the entries of all, or why none does."""
+    if (combiner := living.combiner) is not None:
+        reached = f"all proxies that reach {combiner.peer_port.address}"
+        return ["", f"{combiner.incarnation} appends the entries of {reached}, while that is quicker"]
+    lacking = [proxy.incarnation for proxy in living.servers if not proxy.peer_port.address]
+    if len(lacking) == len(living.servers):
         return []
-    if lacking:
-        return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]
-    first = rows[0]
-    reached = f"all proxies that reach {first['peers']}"
-    return ["", f"{first['proxy']} appends the entries of {reached}, while that is quicker"]
+    return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]
 
 
 def _seconds(ahead: float | str | None) -> float | None:
@@ -155,15 +150,6 @@ def _shown_clock(ahead: float | None) -> str:
     return f"{ahead:+.0f} s" if abs(ahead) > DIFFER else "agrees"
 
 
-def homes_of(found: Look, keys: Keyspace) -> dict[str, Home]:
-    """Where the living proxies run, as far as they have registered it."""
-    homes = {}
-    for proxy in found.proxies:
-        with suppress(BadValue):
-            homes[incarnation_of(keys, proxy)] = decode_proxy(proxy.value).home
-    return homes
-
-
 def _named(incarnation: str, host: str) -> str:
     return f"{incarnation} ({host})" if host else incarnation
 
@@ -171,7 +157,7 @@ def _named(incarnation: str, host: str) -> str:
 async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
     """The last entries of the log."""
     found, entries = await _entries(etcd, keys)
-    homes = homes_of(found, keys)
+    homes = living_of(found, keys).homes
     rows = [_row(keys, kv) for kv in entries[-count:]]
     for row in rows:
         row["host"] = homes.get(row["proxy"], Home()).host
@@ -252,9 +238,8 @@ async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
     found, pairs = await _entries(etcd, keys)
     entries = []
     for kv in pairs:
-        with suppress(ForeignKey):
-            _, incarnation, number = keys.parse(kv.key)
-            entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
+        _, incarnation, number = keys.parse(kv.key)
+        entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
     return found, entries
 
 
@@ -301,10 +286,7 @@ def _clock(value: bytes) -> int:
 
 
 def _row(keys: Keyspace, kv: KeyValue) -> dict[str, Any]:
-    try:
-        _, incarnation, number = keys.parse(kv.key)
-    except ForeignKey:
-        incarnation, number = kv.key.decode(errors="replace"), 0
+    _, incarnation, number = keys.parse(kv.key)
     entry: Entry | None = None
     error = ""
     try:

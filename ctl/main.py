@@ -20,7 +20,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.start import Wanted, load_as_of
-from proxy.log.record import TreeNotServable, look
+from proxy.log.record import TreeNotServable, living_of, look
 from proxy.options.etcd import EtcdAccess
 from proxy.options.table import values_of
 from proxy.state.machine import Machine
@@ -120,7 +120,7 @@ async def _homes(given: Any, access: EtcdAccess) -> Mapping[str, Home]:
     etcd, keys = client_of(given, access), Keyspace(given.prefix)
     try:
         await _answers(etcd, keys, given.patience)
-        return history.homes_of(await look(etcd, keys), keys)
+        return living_of(await look(etcd, keys), keys).homes
     finally:
         await etcd.close()
 
@@ -193,7 +193,7 @@ async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
 
 async def _sessions(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """The sessions, with what the proxies say of their clients."""
-    homes = history.homes_of(await look(etcd, keys), keys)
+    homes = living_of(await look(etcd, keys), keys).homes
     machine = await _load(etcd, keys, given, 0)
     clients, unknown = await asyncio.to_thread(sessions.clients_of, homes)
     for line in unknown:
@@ -205,7 +205,7 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """The life of one session, from the archive, the log in etcd, and the state."""
     entries = await asyncio.to_thread(_archived, given.archive) if given.archive else []
     found, newest = await history.written(etcd, keys)
-    homes = history.homes_of(found, keys)
+    homes = living_of(found, keys).homes
     machine = await _load(etcd, keys, given, 0)
     session = machine.sessions.get(given.session)
     holder = (

@@ -169,7 +169,7 @@ def _replay(parser: ArgumentParser) -> None:
     for name in ("ls", "get", "stat", "sessions"):
         # A plain parser: one of configargparse's would read the environment and the file again.
         summary, description = COMMANDS[name].summary, description_of(name)
-        shown = inner.add_parser(name, help=summary, description=description, allow_abbrev=False)
+        shown = inner.add_parser(name, help=summary, description=description)
         _ARGUMENTS.get(name, _no_arguments)(shown)
 
 

@@ -133,9 +133,7 @@ def servers_of(stack: ExitStack, options: argparse.Namespace) -> list[Server]:
 
 def parser(workload: Workload) -> argparse.ArgumentParser:
     """The command line of a workload."""
-    made = Parser(
-        prog=f"python -m examples.{workload.name}", description=workload.summary, allow_abbrev=False
-    )
+    made = Parser(prog=f"python -m examples.{workload.name}", description=workload.summary)
     add_servers(made)
     made.add_argument(
         "--seconds", type=seconds, default=10.0, help="length of the timed part (default: %(default)g)"

@@ -38,6 +38,17 @@ count, size = whole(), whole(0)
 seconds, rate = number(86_400), number(1e6, zero=True)
 
 
+def add_names(parser: argparse.ArgumentParser, option: str, known: Sequence[str]) -> None:
+    """An option for some of these names, of which all are the default."""
+    parser.add_argument(
+        option,
+        type=names_of(known),
+        default=list(known),
+        metavar="NAME,...",
+        help=f"some of {', '.join(known)} (default: all)",
+    )
+
+
 def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
     """A comma-separated choice from `known`."""
 

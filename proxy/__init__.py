@@ -28,6 +28,8 @@ incarnation  the random name under which a proxy appends; it ends with the proxy
 visitor      a short-lived incarnation of a command that appends
 carry over   to move the sessions of a proxy's former incarnation to its new one
 proxy key    the key that shows that an incarnation lives; it has the proxy's lease
+peer         another proxy of the tree
+member       of etcd: one of its servers
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
 follow       to read the log as it grows
 copy         a tree that `zketcd follow` keeps like another one, its source
@@ -58,7 +60,9 @@ staleness    for how long a proxy has not caught up with etcd
 The packages, each above those that it imports:
 
 handover           one process takes over from another, with its clients
+watchdog           ends the process if requests get no outcome although etcd answers
 server             puts the parts together
+home               where this proxy runs, as its key in etcd says
 admin              four-letter words, HTTP commands, metrics
 config             the options: command line, environment, TOML and zoo.cfg
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
@@ -67,9 +71,11 @@ log                requests into entries, entries into etcd, the watch stream in
 state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd
 traces             spans of requests for OpenTelemetry
+zoo_cfg            ZooKeeper's zoo.cfg as options
 sasl               users and Kerberos: how clients prove who they are
 options            how options are declared, and those that several programs have
 support            tasks, histograms, counters, throttled log lines
+version            the release that this is
 
 Above all of them, `serve` is the program; it also starts `console`, the page for operators on the admin port.
 

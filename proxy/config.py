@@ -12,15 +12,15 @@ from proxy import zoo_cfg
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
 from proxy.options import archive as archive_options
+from proxy.options import defaults, values, words
 from proxy.options import etcd as etcd_options
 from proxy.options import tls as tls_options
-from proxy.options import values, words
 from proxy.options import zoo_values as zoo
 from proxy.options.archive import ArchiveOptions
 from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import TABLE, content
 from proxy.options.parser import HelpFormatter, OptionParser, outside_the_table, unknown_variables
-from proxy.options.table import add_options, group, option, options_of, switch, values_of
+from proxy.options.table import add_options, file_option, group, option, options_of, switch, truth, values_of
 from proxy.options.tls import ClientTls
 from proxy.options.top import TopOptions
 from proxy.sasl import options as sasl_options
@@ -34,20 +34,6 @@ _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etc
 single-node etcd of its own, for a trial or for a single machine."""
 # ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetOptions:
-    """How much clients may write."""
-
-    rules: tuple[Rule, ...] = option(
-        "most writes, and bytes of data, that clients may make below a path each second, such as"
-        " /app=500/s,10MB/s; several separated by commas. The proxy makes them the tree's budgets at its"
-        " start, so give all proxies the same ones (docs/budgets.md)",
-        name="--budget",
-        type=values.checked(rules_of),
-        metavar="BUDGETS",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +53,9 @@ class Config:
         default=None,
         final=lambda found: found or "",
     )
-    zoo_cfg: str = option(
+    zoo_cfg: str = file_option(
         "ZooKeeper's configuration file. Settings that mean the same here are used unless an option sets"
-        " them; settings that would be dangerous to ignore stop the start",
-        type=values.file,
-        metavar="FILE",
+        " them; settings that would be dangerous to ignore stop the start"
     )
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
     zoo_cfg_unknown: tuple[str, ...]  # and those that ZooKeeper does not have either
@@ -185,19 +169,14 @@ class Config:
     )
 
     # What requests may do, and when nodes are deleted.
-    extended_types: bool = option(
+    extended_types: bool = truth(
         "whether clients may create TTL nodes (zookeeper.extendedTypesEnabled, which is false by default)",
+        "true",
         name="--extended-types-enabled",
-        type=values.truth,
-        default="true",
-        metavar="BOOL",
         zoo="extendedTypesEnabled",
     )
-    enforce_quota: bool = option(
+    enforce_quota: bool = truth(
         "whether a write that exceeds the hard limit of a quota is refused (zookeeper.enforceQuota)",
-        type=values.truth,
-        default="false",
-        metavar="BOOL",
         zoo="enforceQuota",
     )
     container_check_interval: int = option(
@@ -303,11 +282,9 @@ class Config:
         choices=("auto", "on", "off"),
         default="auto",
     )
-    console_users: str = option(  # a file; "" for no logins
+    console_users: str = file_option(  # a file; "" for no logins
         "users who may log in to the console, a line for each as `zketcd console-user NAME` prints it."
         " Without users everybody who reaches the loopback interface can use it",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
     console_write: bool = switch(
@@ -322,14 +299,14 @@ class Config:
     proxy_lease: int = option(  # seconds
         "time without contact to etcd after which the other proxies take this proxy for dead",
         type=values.lease,
-        default=5,
+        default=defaults.LEASE,
         metavar="SECONDS",
     )
     max_staleness: int = option(  # seconds
         "a proxy that has not applied entries of this age closes its connections, and serves no client until"
         " it has",
         type=values.positive,
-        default=10,
+        default=defaults.MAX_STALENESS,
         metavar="SECONDS",
     )
     standby_within: int = option(  # seconds
@@ -337,21 +314,27 @@ class Config:
         " seconds, so that a standby that is promoted without this side knows that it does not answer any"
         " more; 0: serve without one",
         type=values.standby,
-        default=0,
+        default=defaults.STANDBY_WITHIN,
         metavar="SECONDS",
     )
     etcd_reserve: int = option(
         "percent of etcd's quota that are kept free: when less is free, requests that make the tree grow are"
         " refused with SYSTEMERROR; 0: etcd refuses when its quota is used up",
         type=values.percent,
-        default=10,
+        default=defaults.ETCD_RESERVE,
         metavar="PERCENT",
     )
-    budget: BudgetOptions = field(metadata=group(BudgetOptions))
+    budget: tuple[Rule, ...] = option(
+        "most writes, and bytes of data, that clients may make below a path each second, such as"
+        " /app=500/s,10MB/s; several separated by commas. The proxy makes them the tree's budgets at its"
+        " start, so give all proxies the same ones (docs/budgets.md)",
+        type=values.checked(rules_of),
+        metavar="BUDGETS",
+    )
     snapshot_log_bytes: int = option(
         "a snapshot is written when the log since the last one has this size, and at least that snapshot's",
         type=values.positive,
-        default=64 << 20,
+        default=defaults.SNAPSHOT_BYTES,
         metavar="BYTES",
     )
     snapshot_log_requests: int = option(
@@ -359,7 +342,7 @@ class Config:
         " many as that snapshot has znodes; a multi counts as its operations, and long data as a request for"
         " each KiB",
         type=values.positive,
-        default=200_000,
+        default=defaults.SNAPSHOT_REQUESTS,
         metavar="N",
     )
 
@@ -384,6 +367,16 @@ class Config:
     def port(self) -> int:
         """Where clients connect; 0 for any free port."""
         return self.listen[1]
+
+    @property
+    def addresses(self) -> dict[str, tuple[str, int] | None]:
+        """Where this process listens, by option."""
+        return {
+            "--listen": self.listen,
+            "--secure-listen": self.tls.secure,
+            "--peer-listen": self.peer_listen,
+            "--admin-listen": self.admin,
+        }
 
     @property
     def proxy_protocol(self) -> ProxyProtocol:

@@ -15,14 +15,14 @@ from proxy.admin.top import log_busiest
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import LIMITS, Limits, Load
 from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.order import OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions, Timeouts
@@ -166,6 +166,7 @@ class Server:
             self.log,
             Expiry(config.container_max_never_used),
             Pace(config.container_check_interval, config.container_max_per_minute),
+            loop.time,
         )
 
         # Clients.
@@ -200,7 +201,7 @@ class Server:
                 config=config,
                 clock=environment.clock,
                 started=environment.clock.time(),
-                features=FEATURES if operations.extended else (),
+                features=FEATURES if operations.keeper else (),
                 machine=machine,
                 watches=watches,
                 latency=latency,
@@ -269,14 +270,14 @@ class Server:
         if not config.audit_log and not config.slow_request:
             return None
         return RequestLogs(
-            user_name(),
-            partial(logs.audit.info, "%s") if config.audit_log else None,
-            config.slow_request,
-            self._stages,
-            lambda: self.machine.transaction.ended,
-            self._environment.clock.perf_counter_ns,
-            writes,
-            self._rest,
+            user=user_name(),
+            write_audit=partial(logs.audit.info, "%s") if config.audit_log else None,
+            slow_ms=config.slow_request,
+            stages=self._stages,
+            ended=lambda: self.machine.transaction.ended,
+            clock=self._environment.clock.perf_counter_ns,
+            writes=writes,
+            rest=self._rest,
         )
 
     def _rest(self) -> None:
@@ -327,7 +328,7 @@ class Server:
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))
-        self.log.propose_budgets(self._config.budget.rules)
+        self.log.propose_budgets(self._config.budget)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
 
@@ -374,14 +375,13 @@ class Server:
     def place(self) -> dict[str, str]:
         """What a process that takes over must have in common with this one: etcd, and options by name."""
         config = self._config
-        secure, admin = config.tls.secure, config.admin
-        return {
-            "--prefix": config.prefix,
-            "etcd cluster": f"{self.machine.cluster_id:x}",
-            "--listen": f"{config.host}:{config.port}",
-            "--secure-listen": f"{secure[0]}:{secure[1]}" if secure else "none",
-            "--admin-listen": f"{admin[0]}:{admin[1]}" if admin else "none",
+        addresses = {
+            option: "none" if address is None else f"{address[0]}:{address[1]}"
+            for option, address in config.addresses.items()
         }
+        if config.peer_listen is None:  # the new process may have one, and binds it
+            del addresses["--peer-listen"]
+        return {"--prefix": config.prefix, "etcd cluster": f"{self.machine.cluster_id:x}", **addresses}
 
     def freeze(self) -> None:
         """Take nothing from clients, and no new clients, until `thaw`: another process takes over."""

@@ -21,8 +21,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from proxy.log.append.outbox import Sent
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import Sent
 from proxy.server import Server
 from proxy.support.last_resort import End, end_process
 

@@ -57,6 +57,7 @@ class Keyspace:
         "finish",
         "follower",
         "follows",
+        "foreign",
         "heard",
         "lag",
         "live",
@@ -97,6 +98,8 @@ class Keyspace:
         self.heard = base + b"/follow/heard"
         # By what comes before the number: entries come by the thousand from a few incarnations.
         self._senders: dict[bytes, str] = {}
+        #: Keys that are not ours, of which a reader has warned.
+        self.foreign: set[bytes] = set()
 
     @property
     def version_1(self) -> bytes:

@@ -173,19 +173,32 @@ def _header(head: bytes) -> PageHeader:
 class NodePage:
     """A page of znodes, taken apart into its columns."""
 
-    __slots__ = ("_body", "_raw", "count", "data", "data_bytes", "lengths", "paths", "raw_paths")
+    __slots__ = (
+        "_body",
+        "_parts",
+        "_raw",
+        "count",
+        "data",
+        "data_bytes",
+        "has_null",
+        "lengths",
+        "paths",
+        "raw_paths",
+    )
 
     def __init__(self, page: bytes) -> None:
         """Raises BadValue."""
         raw = self._raw = unpack_columns(page)
         self.count = raw.nodes
         self._body = raw.body
+        self._parts: dict[str, tuple[bytes, list[tuple[int, bytes]]]] = {"": (bytes(_INT_SIZE), [])}
         joined = raw.body[raw.paths_start : raw.acls_start]
         self.raw_paths = joined.split(b"\0")
         if len(self.raw_paths) != raw.nodes:
             raise BadValue(f"a page of {raw.nodes} znodes has {len(self.raw_paths)} paths")
         self.paths = to_text(joined).split("\0")
         self.lengths = self.numbers("length")  # of the data; -1 is null
+        self.has_null = min(self.lengths) < 0
         self.data = self._data(raw.data_start)  # null as empty
         self.data_bytes = len(raw.body) - raw.data_start  # of all of them
 
@@ -201,26 +214,50 @@ class NodePage:
     def rows(self, *names: str) -> bytes:
         """Some columns as rows, one behind the other: fields packed big-endian. "" is an int 0.
 
-        It moves bytes, a stride of them at a time: to make ints of them takes four times as long.
+        It moves bytes, a stride of them at a time: to make ints of them takes four times as long. Bytes that
+        are the same in all rows, as most are, come with the first row.
         """
-        places = [_PLACES[name] if name else (0, _INT_SIZE) for name in names]
-        width = sum(size for _, size in places)
-        rows = bytearray(self.count * width)
+        parts = [self._taken_apart(name) for name in names]
+        rows = bytearray(self.count * b"".join([first for first, _ in parts]))
+        width = len(rows) // self.count
         at = 0
-        for name, (start, size) in zip(names, places, strict=True):
-            if name:
-                begin = NUMBERS_START + self.count * start
-                column = self._body[begin : begin + self.count * size]
-                for offset in range(size):
-                    rows[at + offset :: width] = column[offset::size]
-            at += size
+        for first, others in parts:
+            for place, bytes_there in others:
+                rows[at + place :: width] = bytes_there
+            at += len(first)
         return bytes(rows)
+
+    def _taken_apart(self, name: str) -> tuple[bytes, list[tuple[int, bytes]]]:
+        """A column's first field, and where not all fields have the same byte: the place, and the bytes."""
+        if name not in self._parts:
+            column = self._column(name)
+            size = len(column) // self.count
+            first = column[:size]
+            strides = [] if column == self.count * first else [column[place::size] for place in range(size)]
+            self._parts[name] = (
+                first,
+                [
+                    (place, stride)
+                    for place, stride in enumerate(strides)
+                    if stride != self.count * stride[:1]
+                ],
+            )
+        return self._parts[name]
+
+    def _column(self, name: str) -> bytes:
+        start, size = _PLACES[name]
+        begin = NUMBERS_START + self.count * start
+        return self._body[begin : begin + self.count * size]
+
+    def has(self, name: str) -> bool:
+        """Whether a column has anything but zeros."""
+        return bool(self._column(name).strip(b"\0"))
 
     def acls(self) -> tuple[list[tuple[Acl, ...]], Sequence[int]]:
         """(the different ACLs, each znode's index among them). Raises BadValue."""
         raw = self._raw
         table = unpack_acls(raw.body[raw.acls_start : raw.data_start])
-        indexes = self.numbers("acl")
+        indexes: Sequence[int] = self.numbers("acl") if self.has("acl") else bytes(self.count)
         if min(indexes) < 0 or max(indexes) >= len(table):
             raise BadValue("a page has a znode whose ACL is not in it")
         return table, indexes
@@ -236,7 +273,7 @@ class NodePage:
 
     def _data(self, start: int) -> list[bytes]:
         lengths: Sequence[int] = self.lengths
-        if min(lengths) < 0:
+        if self.has_null:
             if min(lengths) < -1:
                 raise BadValue(f"a page has a znode with {min(lengths)} bytes of data")
             lengths = [max(length, 0) for length in lengths]

@@ -11,6 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -48,6 +49,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 # The tests of what tests and measures, and of the repository: its documents, packages and deployments. `make
 # unit` is about the product.
 LONG_ROOMS = ("tests/bench/", "tests/deploy/", "tests/examples/", "tests/lab/", "tests/proof/", "tests/test_")
+
+#: Which share of the files this process has, of how many (tools/test_in_shares.py).
+_SHARE = [int(number) for number in os.environ.get("TEST_SHARE", "0/1").split("/")]
 
 # Marks of a whole module.
 _MARKED = re.compile(r"^pytestmark = .*pytest\.mark\.(real|long)\b", re.MULTILINE)
@@ -148,25 +152,55 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import modules none of whose tests `make unit` runs: imports are a quarter of its time."""
-    unwanted = re.findall(r"not (real|long)", config.option.markexpr)
+    """Do not import modules none of whose tests this process runs."""
+    unwanted = _unwanted(config)
     name = collection_path.relative_to(config.rootpath).as_posix()
     if "long" in unwanted and f"{name}/".startswith(LONG_ROOMS):
         return True
-    if unwanted and collection_path.suffix == ".py":
-        source = collection_path.read_text(encoding="utf-8")
-        return not set(unwanted).isdisjoint(_MARKED.findall(source)) or None
+    if collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
+        is_ours = _SHARE[1] == 1 or name in share(config.rootpath, unwanted, *_SHARE)
+        return not is_ours or _is_unwanted(collection_path, unwanted) or None
     return None
 
 
+def _unwanted(config: pytest.Config) -> frozenset[str]:
+    return frozenset(re.findall(r"not (real|long)", config.option.markexpr))
+
+
+def _is_unwanted(path: Path, unwanted: frozenset[str]) -> bool:
+    return bool(unwanted) and not unwanted.isdisjoint(_MARKED.findall(path.read_text(encoding="utf-8")))
+
+
+@cache
+def share(root: Path, unwanted: frozenset[str], number: int, count: int) -> frozenset[str]:
+    """The files of one of `count` processes: neighbours, which import the same, of about equal bytes."""
+    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if not _is_unwanted(path, unwanted)]
+    names = [path.relative_to(root).as_posix() for path in files]
+    if "long" in unwanted:
+        names = [name for name in names if not name.startswith(LONG_ROOMS)]
+    ends = list(itertools.accumulate((root / name).stat().st_size for name in names))
+    return frozenset(
+        name for name, end in zip(names, ends, strict=True) if (end - 1) * count // ends[-1] == number
+    )
+
+
+def pytest_collection() -> None:
+    """Modules and tests are made to stay: looking for garbage among them takes a tenth of the time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Whatever collects garbage need not look at the modules and the tests themselves."""
+    """Nor need a later collection look at them."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker."""
+    if _SHARE[1] > 1:  # a file that the command line names is imported whosever it is
+        ours = share(config.rootpath, _unwanted(config), *_SHARE)
+        items[:] = [item for item in items if item.nodeid.partition("::")[0] in ours]
     for item in items:
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)

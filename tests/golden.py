@@ -8,9 +8,11 @@ a test writes into the script what comes out now: read the difference before you
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+
+from tests import table
 
 
 class Case(NamedTuple):
@@ -35,6 +37,11 @@ def cases(script: Path) -> list[Case]:
 def parametrized(script: Path) -> pytest.MarkDecorator:
     """A test with this mark gets each case as its argument `case`."""
     return pytest.mark.parametrize("case", cases(script), ids=lambda case: case.title)
+
+
+def one_by_one(script: Path) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A test with this is one for all cases, if it needs no fixture that is clean for each of them."""
+    return table.one_by_one("case", cases(script), ids=lambda case: case.title)
 
 
 def check(script: Path, case: Case, answer: Callable[[Sequence[str]], Sequence[str]]) -> None:

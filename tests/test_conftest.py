@@ -1,6 +1,9 @@
 """The rules of conftest.py: missing programs skip or fail, a blocked loop is an error, failures show logs."""
 
 import asyncio
+import subprocess
+import sys
+from itertools import chain
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -9,7 +12,7 @@ from blockbuster import BlockingError
 
 import proxy
 from lab.servers import BinaryMissing
-from lab.servers.process import ServerLog, closed_logs
+from lab.servers.process import REPOSITORY, ServerLog, closed_logs
 from tests import conftest
 
 
@@ -48,3 +51,23 @@ def test_logs_of_servers_stand_by_a_failure() -> None:
     with pytest.raises(StopIteration):
         hook.send(report)
     assert ("log of etcd on port 1", "the reason") in report.sections
+
+
+def test_each_file_is_in_one_share() -> None:
+    shares = [conftest.share(REPOSITORY, frozenset(), number, 3) for number in range(3)]
+    files = sorted(
+        path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "tests").rglob("test_*.py")
+    )
+    assert sorted(chain.from_iterable(shares)) == files
+    sizes = [sum((REPOSITORY / name).stat().st_size for name in share) for share in shares]
+    assert max(sizes) < 1.2 * min(sizes)
+
+
+@pytest.mark.parametrize(("selection", "code"), [("a_file_without_a_password", 0), ("no_such_test", 5)])
+def test_shares_end_as_one_run(selection: str, code: int) -> None:
+    """One of them has no test that is selected."""
+    command = [sys.executable, "tools/test_in_shares.py", "2", "-q", "-k", selection, "-m", "not real"]
+    files = ["tests/codec/test_seal.py", "tests/proxy/test_etcd_options.py"]
+    run = subprocess.run([*command, *files], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert run.returncode == code, run.stdout + run.stderr
+    assert run.stdout.count("1 passed") == (code == 0)

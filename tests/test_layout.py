@@ -93,9 +93,11 @@ def test_what_calls_itself_pure_is_checked(package: str) -> None:
 
 def test_no_room_of_the_proxy_is_left_out_of_the_layers() -> None:
     layers = folders.contracts()["layers"]
-    named = {name.strip() for layer in layers["layers"] for name in layer.split("|")}
+    named = [name.strip() for layer in layers["layers"] for name in layer.split("|")]
     assert layers["exhaustive"]
-    assert named == {module.split(".")[1] for module in _modules("proxy") if "." in module}
+    assert set(named) == {module.split(".")[1] for module in _modules("proxy") if "." in module}
+    map_of_packages = (REPOSITORY / "proxy" / "__init__.py").read_text().partition("The packages, ")[2]
+    assert re.findall(r"^(\w+) {2,}\S", map_of_packages, re.MULTILINE) == named
 
 
 def test_imports_for_type_checking_count_as_imports() -> None:
@@ -108,6 +110,7 @@ def test_imports_for_type_checking_count_as_imports() -> None:
 OFFLINE = {
     "follow",
     "follow.catch_up",
+    "foreign",
     "load",
     "load.pages",
     "load.replay",
@@ -125,14 +128,33 @@ def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:
     assert allowed == {f"proxy.log.{name}" for name in OFFLINE}
 
 
-@pytest.mark.parametrize("room", ["frontend", "log", "log/append", "log/follow", "log/load", "log/upkeep"])
-def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) -> None:
-    folder = REPOSITORY / "proxy" / room
+def test_the_map_of_the_proxy_is_that_of_its_layers() -> None:
+    text = (REPOSITORY / "proxy" / "__init__.py").read_text()
+    named = re.findall(r"^(\w+) {2,}\S", text.partition("each above those that it imports")[2], re.MULTILINE)
+    layers = folders.contracts()["layers"]["layers"]
+    assert named == [name.strip() for layer in layers for name in layer.split("|")]
+
+
+_MAPPED = 12  # modules; smaller rooms may do without
+_ROOMS = [
+    file.parent
+    for file in sorted((REPOSITORY / "proxy").rglob("__init__.py"))
+    if len(list(file.parent.glob("*.py"))) > _MAPPED or "In which order to read" in file.read_text()
+]
+
+
+@pytest.mark.parametrize("folder", _ROOMS, ids=lambda folder: folder.name)
+def test_a_room_of_many_modules_names_them(folder: Path) -> None:
+    """In its map; or in its table, where it imports them."""
     text = (folder / "__init__.py").read_text()
-    named = re.findall(r"^(\w+) {2,}\S", text.partition("In which order to read")[2], re.MULTILINE)
+    lists = re.findall(r"^(\w+(?:, \w+)*) {2,}\S", text, re.MULTILINE)
+    named = [name for each in lists for name in each.split(", ")]
     there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     there |= {path.parent.name for path in folder.glob("*/__init__.py")}
-    assert sorted(named) == sorted(there)
+    package = str(folder.relative_to(REPOSITORY)).replace("/", ".")
+    imported = set(re.findall(rf"^from {package}\.(\w+) ", text, re.MULTILINE))
+    assert len(named) == len(set(named))
+    assert set(named) | imported == there
     for file, name in re.findall(r"^ {4}\w+\.(?=.* ([\w/]+\.py)$)(\w+)", text, re.MULTILINE):
         assert f"def {name}(" in (folder / file).read_text(), (file, name)
 

@@ -19,7 +19,6 @@ def top(programs: Mapping[str, ArgumentParser] | None = None) -> ArgumentParser:
         prog="zketcd",
         description=_DESCRIPTION,
         formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"zketcd {VERSION}")
     listed: Any = made.add_subparsers(title="commands", metavar="COMMAND", required=True)

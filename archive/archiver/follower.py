@@ -214,7 +214,7 @@ class _Attempt:
         self._queue: deque[Item] = deque()
         self._waiting = 0  # bytes in the queue
         self._arrived = asyncio.Event()
-        self._follow = Follow(archiver._etcd, archiver._keys, self._machine, self, clock=self._clock)
+        self._follow = Follow(archiver._etcd, archiver._keys, self._machine, consumer=self, clock=self._clock)
         self._sealed: TreeSealed | None = None  # nothing arrives any more
 
     async def run(self) -> None:

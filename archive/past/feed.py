@@ -11,7 +11,6 @@ there is no more, and why. It ends when its stdin is closed.
 import asyncio
 import gc
 import json
-import logging
 import os
 import sys
 import threading
@@ -39,8 +38,6 @@ from proxy.support.child import begin
 from schema.entry import Entry, Kind, Request
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, is_incomplete_with_pages
-
-log = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0  # seconds for etcd
 _RETRY = 0.5

@@ -10,7 +10,7 @@ from archive.files.names import COMPLETE, Point, Segment
 from archive.files.segment import Content
 from archive.files.store import Missing, Store
 from proxy.log.load.replay import Execute, Place
-from proxy.log.load.start import forget_members
+from proxy.log.load.start import forget_ensemble
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
@@ -53,7 +53,7 @@ def _state(store: Store, way: Way, moment: Moment) -> Machine:
     for each in way.segments:
         if each.end.entries > machine.entries:
             replay(machine, read(store, way.run, each), moment)
-    forget_members(machine)
+    forget_ensemble(machine)
     return machine
 
 

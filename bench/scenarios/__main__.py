@@ -84,7 +84,7 @@ def main(
     arguments: Sequence[str] | None = None, facts_of: Callable[[], Mapping[str, object]] = here_and_now
 ) -> int:
     """Run the scenarios; returns 1 if one could not be run to its end. `facts_of` the machine and moment."""
-    parser = Parser(prog="python -m bench.scenarios", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.scenarios", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )

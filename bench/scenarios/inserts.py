@@ -48,6 +48,8 @@ def create_tables(*replicas: ClickHouseServer) -> None:
                 f"CREATE TABLE t{table} (day Date, writer UInt32, block UInt32, row UInt32)"
                 f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/t{table}', '{replica.replica}')"
                 " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
+                # Usually ClickHouse delays inserts from 150 unmerged parts on, and refuses them from 300 on.
+                " SETTINGS parts_to_delay_insert = 10000, parts_to_throw_insert = 10000"
             )
 
 

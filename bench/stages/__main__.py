@@ -13,7 +13,7 @@ from bench.stages.cases import ETCD, NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
-from lab.arguments import count, names_of, size
+from lab.arguments import add_names, count, size
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
@@ -89,15 +89,9 @@ def _json(figures: Figures, *, calls: bool) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m bench.stages", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.stages", description=__doc__)
     add = parser.add_argument
-    add(
-        "--workloads",
-        type=names_of(NAMES),
-        default=list(NAMES),
-        metavar="NAME,...",
-        help=f"some of {', '.join(NAMES)} (default: all)",
-    )
+    add_names(parser, "--workloads", NAMES)
     add("--connections", type=count, default=64, metavar="N", help="(default: 64); watchers, for fanout")
     add("--depth", type=count, default=32, metavar="N", help="requests in flight on each (default: 32)")
     add("--watches", type=size, default=0, metavar="N", help="that others set on other nodes (default: 0)")

@@ -29,7 +29,7 @@ TASKS = {
     "proxy.frontend.handshake": BACKGROUND,
     "proxy.log.append.incarnations": BACKGROUND,
     "proxy.log.log": BACKGROUND,
-    "proxy.log.append.membership": BACKGROUND,
+    "proxy.log.append.registration": BACKGROUND,
     "proxy.log.upkeep.node_expiry": BACKGROUND,
     "proxy.log.upkeep.snapshots": BACKGROUND,
     "proxy.log.follow.staleness": BACKGROUND,

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.scenarios import Cell, Table, markdown
 from bench.stages.cases import NAMES
-from lab.arguments import count, names_of, number
+from lab.arguments import add_names, count, number
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -85,16 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m bench.stages.pairs", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.stages.pairs", description=__doc__)
     add = parser.add_argument
     add("checkout", type=checkout, help="the other checkout's root")
-    add(
-        "--workloads",
-        type=names_of(NAMES),
-        default=list(NAMES),
-        metavar="NAME,...",
-        help=f"some of {', '.join(NAMES)} (default: all)",
-    )
+    add_names(parser, "--workloads", NAMES)
     add("--connections", type=count, default=64, metavar="N", help="(default: 64)")
     add("--depth", type=count, default=32, metavar="N", help="requests in flight on each (default: 32)")
     add("--requests", type=count, default=40_000, metavar="N", help="a round (default: 40000)")

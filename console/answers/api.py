@@ -21,7 +21,7 @@ from proxy.admin.facts import VERSION, Facts
 from proxy.admin.top import document
 from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
-from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.sessions import session_text
 
@@ -89,7 +89,7 @@ class Api:
 
     def identities_of(self, subject: str) -> Identities:
         """Those that a certificate proves, as at the clients' port."""
-        proven = self._auth.identities(Peer("", subject))
+        proven = self._auth.identities(Remote("", subject))
         return tuple(identity for identity in proven if identity.scheme != IP.name)
 
     async def add_identity(self, call: Call) -> Body:
@@ -98,7 +98,7 @@ class Api:
         if ":" not in credentials or len(credentials) > 1000:
             raise Refused(400, "credentials are NAME:PASSWORD")
         proven = self._auth.authenticate(
-            _DIGEST, credentials.encode("utf-8", "surrogatepass"), Peer(call.address)
+            _DIGEST, credentials.encode("utf-8", "surrogatepass"), Remote(call.address)
         )
         try:
             call.login.add(proven)

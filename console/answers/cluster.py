@@ -88,24 +88,24 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
         attached[session.incarnation] += 1
         await pace.rest()
     rows = []
-    for place, member in enumerate(log.members):
-        own = member.incarnation == log.incarnation
-        lag = None if own else log.peers.get(member.incarnation)
+    for place, proxy in enumerate(log.living):
+        own = proxy.incarnation == log.incarnation
+        lag = None if own else log.peers.get(proxy.incarnation)
         rows.append(
             {
-                "incarnation": member.incarnation,
+                "incarnation": proxy.incarnation,
                 "eldest": place == 0,
                 "self": own,
-                "since": member.revision,
-                "levels": list(member.levels),
-                "version": member.version,
-                "host": member.home.host,
-                "listen": member.home.listen,
-                "admin": member.home.admin,
-                "peers": member.peer_port.address,
-                "startedMs": member.home.started or None,
-                "sessions": attached[member.incarnation],
-                "lastEntry": machine.applied.get(member.incarnation, 0),
+                "since": proxy.revision,
+                "levels": list(proxy.levels),
+                "version": proxy.version,
+                "host": proxy.home.host,
+                "listen": proxy.home.listen,
+                "admin": proxy.home.admin,
+                "peers": proxy.peer_port.address,
+                "startedMs": proxy.home.started or None,
+                "sessions": attached[proxy.incarnation],
+                "lastEntry": machine.applied.get(proxy.incarnation, 0),
                 "behind": log.backlog if own else lag.behind if lag else None,
                 "heardMs": 0 if own else max(0, now - lag.heard) if lag else None,
                 "ageMs": int(min(log.age, _LONG) * 1000) if own else None,
@@ -120,7 +120,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
         "orphans": sum(
             count
             for name, count in attached.items()
-            if name not in {member.incarnation for member in log.members}
+            if name not in {proxy.incarnation for proxy in log.living}
         ),
     }
 

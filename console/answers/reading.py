@@ -38,13 +38,13 @@ class Reading:
 
     def demand_serving(self) -> None:
         """Raises Refused while the tree is not whole, or not what the log says."""
-        if not (self.subject.handshake.is_open and self.subject.contact.readable):
+        if not (self.subject.handshake.is_open and self.facts.is_readable):
             raise Refused(503, self.facts.why_not_ready)
 
     def node(self, path: str, identities: Identities) -> Node:
         """The node, if it may be read."""
         node = self.subject.machine.tree.nodes.get(path)
-        if node is None or not self.subject.contact.readable:
+        if node is None or not self.facts.is_readable:
             self.demand_serving()
         if node is None:
             raise Refused(404, f"there is no znode {path!r}")

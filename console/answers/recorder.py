@@ -1,15 +1,12 @@
 """What the traffic was: rates and latencies of the last hour, so that a page that opens has a history."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from proxy.admin.facts import Facts
 from proxy.support.latency import Histogram
-
-log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between two samples
 _KEPT = 1800  # samples: an hour

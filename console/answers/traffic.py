@@ -19,7 +19,7 @@ def traffic(facts: Facts) -> dict[str, Any]:
         _NAMES[opcode]: {
             "update": subject.latency.updates[opcode],
             "count": histogram.count,
-            "nanos": histogram.nanos,
+            "nanos": histogram.total,
             "buckets": [[place, count] for place, count in enumerate(histogram.buckets) if count],
         }
         for opcode, histogram in subject.latency.by_opcode.items()

@@ -38,8 +38,8 @@ class NoSession(Exception):
 class _Transport(asyncio.Transport):
     """Hands what the server writes to the session."""
 
-    def __init__(self, session: "LocalSession", peer: tuple[str, int]) -> None:
-        super().__init__({"peername": peer})
+    def __init__(self, session: "LocalSession", peername: tuple[str, int]) -> None:
+        super().__init__({"peername": peername})
         self._session = session
         self._closing = False
 
@@ -67,10 +67,12 @@ class _Transport(asyncio.Transport):
 class LocalSession:
     """One session: opened by `async with`, closed at its end. Requests one after the other."""
 
-    def __init__(self, make: Callable[[], Connection], peer: tuple[str, int], identities: Identities) -> None:
-        """`make` gives a connection of the server. `peer`: whose requests these are, for the logs."""
+    def __init__(
+        self, make: Callable[[], Connection], peername: tuple[str, int], identities: Identities
+    ) -> None:
+        """`make` gives a connection of the server. `peername`: whose requests these are, for the logs."""
         self._connection = make()
-        self._peer = peer
+        self._peername = peername
         self._identities = identities
         self._framer = Framer(_MOST_REPLY)
         self._answers: deque[asyncio.Future[bytes]] = deque()
@@ -78,7 +80,7 @@ class LocalSession:
         self._is_over = False
 
     async def __aenter__(self) -> Self:
-        self._connection.connection_made(_Transport(self, self._peer))
+        self._connection.connection_made(_Transport(self, self._peername))
         # In place of those that the address would have: what a browser's user may is said by its login.
         self._connection.identity.identities = self._identities
         try:

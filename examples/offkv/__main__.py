@@ -31,7 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         prog="python -m examples.offkv",
         description="Check liboffkv's contract, line by line.",
-        allow_abbrev=False,
     )
     program.add_servers(parser)
     parser.add_argument(

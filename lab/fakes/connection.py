@@ -10,11 +10,11 @@ from codec.client import Reply, connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
 from lab.fakes.clock import FakeClock
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connection, Connections, Services
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import LIMITS, Limits, Load
 from proxy.frontend.opening import LongWords
 from proxy.frontend.order import OrderContext
-from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import ServedSession
@@ -259,7 +259,7 @@ class FakeHost:
         queue = self.outbox.queue
         taken = [queue.popleft() for _ in range(len(queue) if count is None else min(count, len(queue)))]
         self._entries += 1
-        rules = Rules.EXTENDED_TYPES | (Rules.KEEPER if self.operations.extended else 0)
+        rules = Rules.EXTENDED_TYPES | (Rules.KEEPER if self.operations.keeper else 0)
         machine.begin(INCARNATION, self._entries, 1_700_000_000_000, rules)
         for pending in taken:
             request = Request(

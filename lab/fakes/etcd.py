@@ -10,6 +10,7 @@ from proxy.etcd.model import (
     EtcdError,
     EtcdNoSpace,
     EtcdUnknown,
+    Event,
     Get,
     RangeResult,
     Status,
@@ -31,6 +32,9 @@ class FakeEtcdClient:
         self.fates: deque[Fate] = deque()
         #: While set, every request fails as unknown, and so do open watches.
         self.unreachable = False
+        #: How many messages with events its watches leave out from now on, as in etcd's issue 17529.
+        self.leaves_out = 0
+        self.left_out: list[Event] = []
         self.last_contact = 0.0
         self.calls = Calls()
         self._watchers: set[Watcher] = set()
@@ -134,6 +138,10 @@ class FakeEtcdClient:
                 if isinstance(message, Exception):
                     raise message
                 self.last_contact = self.store.now
+                if self.leaves_out and message.events:
+                    self.leaves_out -= 1
+                    self.left_out += message.events
+                    message = message._replace(events=())
                 on_message(message)
         finally:
             self._watchers.discard(watcher)

@@ -14,6 +14,7 @@ from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.follow import catch_up
+from proxy.log.foreign import ours
 from proxy.log.record import Look, incarnation_of
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -196,7 +197,7 @@ async def _positions(
     while True:
         get = Get(keys.entry(incarnation, number), keys.entry(incarnation, number + _WINDOW), keys_only=True)
         pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
-        for pair in pairs:
+        for pair in ours(keys, pairs):
             if keys.parse(pair.key).number != number or pair.mod_revision > found.revision:
                 return
             effective = max(effective, pair.mod_revision)

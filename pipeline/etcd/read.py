@@ -1,6 +1,7 @@
 """A tree in etcd as of one revision: its pages, its sessions, and whether the log has later entries."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy
@@ -87,7 +88,8 @@ async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | Non
         applied = decode_state(page.kvs[0].value).applied
     async for incarnation in catch_up.incarnations(etcd, keys, keys.log, keys.log_end):
         start = keys.entry(incarnation, applied.get(incarnation, 0) + 1)
-        if (await _asked(etcd, Get(start, keys.entries_of(incarnation)[1], keys_only=True, limit=1))).kvs:
+        end = keys.entries_of(incarnation)[1]
+        if await until_known(partial(catch_up.first_entry, etcd, keys, start, end)) is not None:
             return True
     return False
 

@@ -6,6 +6,7 @@ ZooKeeper's clients never connect to a server whose zxid is below the last one t
 from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
+from proxy.log.foreign import ours
 from schema.entry import Kind, decode_entry, decode_epoch
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -22,14 +23,13 @@ async def last_zxid(etcd: Etcd, keys: Keyspace, record: TreeRecord | None) -> in
     zxid = 0 if record is None or record.current is None else record.current.zxid
     if record is None or not (record.complete or record.seal):
         return zxid
-    start, more = keys.log, True
-    while more:
+    start = keys.log
+    while start < keys.log_end:
         get = Get(start, keys.log_end, limit=_TOGETHER)
         page = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
-        more = page.more
-        for pair in page.kvs:
+        for pair in ours(keys, page.kvs):
             zxid = _after(zxid, pair.value)
-            start = pair.key + b"\0"
+        start = page.kvs[-1].key + b"\0" if page.more else keys.log_end
     return zxid
 
 

@@ -20,7 +20,6 @@ from schema.json_values import boolean, number, pack_json, unpack_json
 from schema.keys import Keyspace
 
 _POLL = 0.1  # seconds
-_ANSWER_WITHIN = 10.0  # seconds; the follower may be writing a new base
 _ANSWERED_EVERY = 1.0
 _WITHDRAW_WITHIN = 10.0
 
@@ -65,15 +64,17 @@ class Answering:
         return request
 
 
-async def finished_by_another(etcd: Etcd, keys: Keyspace, there: Position, request: Asked) -> bool:
+async def finished_by_another(
+    etcd: Etcd, keys: Keyspace, there: Position, request: Asked, within: float
+) -> bool:
     """Have the follower that runs finish; False: none runs, and the caller takes over. Raises EtcdError."""
     print_progress(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
-    if await ask(etcd, keys, request):
+    if await ask(etcd, keys, request, within):
         finished = await position_of(etcd, keys)
         assert finished is not None
         print_finished(finished)
         return True
-    print_progress(f"no follower has answered for {_ANSWER_WITHIN:g} s: this command takes over")
+    print_progress(f"no follower has answered for {within:g} s: this command takes over")
     return False
 
 
@@ -82,13 +83,14 @@ def print_finished(position: Position) -> None:
     show(f"finished: zxids go on at 0x{position.zxid:x}", flush=True)
 
 
-async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
-    """Ask a running follower to finish, and wait until it has; False: no follower answers (any more).
+async def ask(etcd: Etcd, keys: Keyspace, request: Asked, within: float) -> bool:
+    """Ask a running follower to finish, and wait until it has; False: none answers (any more).
 
-    If this is cancelled, the request is withdrawn. Raises EtcdError.
+    `within`: seconds in which it has to answer. If this is cancelled, the request is withdrawn. Raises
+    EtcdError.
     """
     try:
-        return await _finished(etcd, keys, Put(keys.finish, pack_json(request._asdict())))
+        return await _finished(etcd, keys, Put(keys.finish, pack_json(request._asdict())), within)
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WITHDRAW_WITHIN):  # etcd may be out of reach
@@ -103,7 +105,7 @@ async def _write(etcd: Etcd, keys: Keyspace, request: Put | Delete) -> None:
         await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (request,)))
 
 
-async def _finished(etcd: Etcd, keys: Keyspace, request: Put) -> bool:
+async def _finished(etcd: Etcd, keys: Keyspace, request: Put, within: float) -> bool:
     heard, zxid, revision = time.monotonic(), -1, 0
     while True:
         position = await position_of(etcd, keys)
@@ -119,6 +121,6 @@ async def _finished(etcd: Etcd, keys: Keyspace, request: Put) -> bool:
             revision = found[1]
             if found[0].answered:
                 heard = now
-        if now - heard > _ANSWER_WITHIN:
+        if now - heard > within:
             return False
         await asyncio.sleep(_POLL)

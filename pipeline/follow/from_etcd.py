@@ -87,7 +87,7 @@ class _Following(Reading):
         self._keys = keys
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
-        self._follow = Follow(etcd, keys, loaded.machine, self)
+        self._follow = Follow(etcd, keys, loaded.machine, consumer=self)
 
     @override
     async def run(self) -> None:
@@ -116,7 +116,7 @@ class _Following(Reading):
         except (Truncated, OldAnswers) as error:
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
-        self._follow = Follow(self._etcd, self._keys, self.machine, self)
+        self._follow = Follow(self._etcd, self._keys, self.machine, consumer=self)
 
     @override
     def level_at(self) -> float | None:

@@ -24,9 +24,7 @@ from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
-# Limits of an entry, unless one transaction needs more.
-_ENTRY_TRANSACTIONS = 4000
-_ENTRY_BYTES = 256 << 10
+_ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
 
 
@@ -63,7 +61,7 @@ async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Option
         return DONE
     if options.finish and there is not None and not options.overwrite:
         request = Asked(options.zxid, options.keep_sessions, False)
-        if await finished_by_another(etcd, keys, there, request):
+        if await finished_by_another(etcd, keys, there, request, options.answer_within):
             return DONE
     found = await _open(source, etcd, keys, options, there)
     return await _Following(source, etcd, keys, options, found).run()
@@ -115,7 +113,7 @@ class _Following:
             found = self._read()
             if found is not None and found.entries:
                 await self._apply(found)
-                if self._tree.is_long:
+                if self._tree.is_longer_than(options.log_bytes):
                     self._position = await self._tree.rebase(self._machine, self._position)
             if found is not None and not found.more:
                 # Level with the log as it was when it was read: the log has no end while it is written.
@@ -178,12 +176,13 @@ class _Following:
             self._changes.apply(rows)
             size += len(entry.body)
             count += 1
-            if size >= _ENTRY_BYTES or count >= _ENTRY_TRANSACTIONS or entry is found.entries[-1]:
+            is_last = entry is found.entries[-1]
+            if size >= _ENTRY_BYTES or count >= self._options.entry_changes or is_last:
                 self._compare(rows[-1])
                 zxid, mark = rows[0].zxid, zlib.adler32(entry.body)
                 self._position = self._position._replace(zxid=zxid, mark=mark)
                 await self._tree.append(self._machine, self._changes.take(), rows[0].time, self._position)
-                if found.more or entry is not found.entries[-1]:
+                if found.more or not is_last:
                     self._status.behind(self._machine.zxid, len(found.entries) - index - 1)
                 size = count = 0
 

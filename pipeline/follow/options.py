@@ -1,4 +1,4 @@
-"""What the command line says of following, whatever is followed."""
+"""How a tree is followed, whatever is followed."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from pipeline.etcd.limits import Limits
 
 
 class Options(NamedTuple):
-    """The options of the command line."""
+    """The options of the command line, and limits."""
 
     overwrite: bool = False
     until_level: bool = False
@@ -18,3 +18,9 @@ class Options(NamedTuple):
     metrics: str | None = None  # a file for the age of the tree
     address: str = ""  # of the tree's etcd, for people who find the source sealed
     standby_within: int = 0  # seconds for which the source's proxies may serve without a sign of life
+    # What no option of the command line sets.
+    answer_within: float = 10.0  # seconds that a running follower has to answer: it may be writing a new base
+    # Changes (of a ZooKeeper: transactions) in an entry of the copy, unless one of the source needs more. At
+    # 20,000 changes a second over a link of 100 ms an entry has to have 3,000.
+    entry_changes: int = 8000
+    log_bytes: int = 64 << 20  # of the copy's entries since its snapshot, or as many as that has

@@ -40,10 +40,7 @@ from schema.followed import Sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
-# Limits of an entry of the copy, unless one entry of the source needs more. At 20,000 changes a second over a
-# link of 100 ms an entry has to have 3,000.
-_ENTRY_CHANGES = 8000
-_ENTRY_BYTES = 768 << 10  # or half of what etcd takes in a request
+_ENTRY_BYTES = 768 << 10  # of an entry of the copy; or half of what etcd takes in a request
 _CHANGE_BYTES = 100  # of a change, without path and data
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
@@ -100,7 +97,7 @@ class _Standby:
                 print_finished(there)
                 return DONE
             request = Asked(self._options.zxid, keep_sessions=True, answered=False)
-            if await finished_by_another(self._etcd, self._keys, there, request):
+            if await finished_by_another(self._etcd, self._keys, there, request, self._options.answer_within):
                 return DONE
         while True:
             held: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
@@ -324,7 +321,7 @@ class _Work:
         """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
         while True:
             entry = await self._entry()
-            if self._tree.is_long:
+            if self._tree.is_longer_than(self._finishing.options.log_bytes):
                 await self._put(entry)
                 entry = None
                 await self._rebase()
@@ -393,7 +390,7 @@ class _Work:
     async def _apply(self) -> None:
         """Apply as much as one entry of the copy takes."""
         turn = time.monotonic() + _TURN
-        while self._changes < _ENTRY_CHANGES and self._bytes < self._most_bytes:
+        while self._changes < self._finishing.options.entry_changes and self._bytes < self._most_bytes:
             if self._bytes and self._bytes + self._reading.next_bytes > self._most_bytes:
                 return
             arrived = self._reading.take()

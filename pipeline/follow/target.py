@@ -35,7 +35,6 @@ from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
-_REBASE_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _ROOM = 4096  # bytes of a request besides the entry
 # A change in a log that compresses well takes fewer bytes, but a replay takes 5 us for each.
 _OF_A_CHANGE = 64
@@ -291,10 +290,9 @@ class TargetTree:
         """The bytes of the snapshot that the entries follow."""
         return self._record.current.bytes if self._record.current is not None else 0
 
-    @property
-    def is_long(self) -> bool:
-        """Whether so much was written since the snapshot that a new base is due."""
-        return self.log_bytes > max(_REBASE_BYTES, self.snapshot_bytes)
+    def is_longer_than(self, log_bytes: int) -> bool:
+        """Whether more was written since the snapshot than this, and than that has: a new base is due."""
+        return self.log_bytes > max(log_bytes, self.snapshot_bytes)
 
     async def append(
         self,

@@ -4,7 +4,7 @@ zxid, result and the numbers of sequential nodes are determined when the request
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 from codec.constants import CreateMode, OpCode
 from codec.operation_names import operation_name
@@ -98,8 +98,14 @@ def _fields(opcode: int, effect: Effect, fields: Any) -> tuple[str | None, int, 
     if not isinstance(fields, tuple) or not fields:
         return None, 0, None
     path = fields[0] if opcode != OpCode.RECONFIG else None
-    if effect is Effect.CREATES:
-        container = opcode == OpCode.CREATE_CONTAINER
-        mode = CreateMode.CONTAINER.name if container else names.mode(fields[3])
-        return path, len(fields[1] or b""), mode
-    return path, len(fields[1] or b"") if effect is Effect.SETS_DATA else 0, None
+    match effect:
+        case Effect.CREATES:
+            container = opcode == OpCode.CREATE_CONTAINER
+            mode = CreateMode.CONTAINER.name if container else names.mode(fields[3])
+            return path, len(fields[1] or b""), mode
+        case Effect.SETS_DATA:
+            return path, len(fields[1] or b""), None
+        case Effect.NOTHING | Effect.SETS_ACL | Effect.DELETES | Effect.OF_PARTS:
+            return path, 0, None
+        case _:
+            assert_never(effect)

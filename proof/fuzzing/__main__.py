@@ -130,7 +130,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m proof.fuzzing",
         description=__doc__,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

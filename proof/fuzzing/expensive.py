@@ -20,14 +20,14 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
-from proxy.frontend.replies import LIMITS
+from proxy.frontend.limits import LIMITS
 from proxy.frontend.requests import AuthEntries
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.notifications import Notifications
 from proxy.state.operation import Cost, Effect, Reading
-from proxy.state.ops import EXTENDED
-from proxy.state.ops.multi import END_OF_PARTS, PARTS
+from proxy.state.ops import EXTENDED, EXTENDED_PARTS, MULTI_READ
+from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
@@ -414,15 +414,8 @@ _WITH_PATH = frozenset(
         OpCode.DELETE_CONTAINER, OpCode.WHO_AM_I, OpCode.CLOSE_SESSION,
     )
 )  # fmt: skip
-_PARTS = {**PARTS, **{opcode: None for opcode in EXTENDED.writes if opcode >= KeeperOpCode.FILTERED_LIST}}
-_WRITTEN = sorted(map(int, _PARTS))
-_READ = [
-    int(opcode)
-    for opcode in (
-        OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.EXISTS, OpCode.GET_CHILDREN2,
-        KeeperOpCode.FILTERED_LIST, KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-    )
-]  # fmt: skip
+_WRITTEN = sorted(map(int, EXTENDED_PARTS))
+_READ = sorted(MULTI_READ.parts)
 ALL = sorted({*EXTENDED.reads, *EXTENDED.writes} - {OpCode.RECONFIG})
 _SETS = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
 _ENDS = 8  # of the variants of a multi, so many have no part that fails

@@ -75,7 +75,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = Parser(
         prog="python -m proof.fuzzing.worst",
         description=__doc__,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seconds", type=seconds, default=60.0, metavar="N", help="(default: 60)")

@@ -104,7 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m proof.simulation",
         description=__doc__,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

@@ -3,7 +3,7 @@
 from random import Random
 from typing import NamedTuple
 
-from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.server import Tuning
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
@@ -11,7 +11,7 @@ from proxy.state.pause import LENGTHS, Lengths
 #: Work in slices pauses at each step, and each read that can take long is answered in slices.
 _SHORTEST = Lengths(every=1, at_once=-1, decoded_at_once=0)
 #: Few replies are kept, few reads are made ahead of a write, and each heavy read makes room for others.
-_TIGHT = Limits(large_reply=64, unsent=256, stretch=0, ahead=2, heavy_weight=1)
+_TIGHT = Limits(large_reply=64, owed=256, stretch=0, ahead=2, heavy_weight=1)
 #: Users that may authenticate by SASL, with their names as passwords.
 USERS = ("ann", "bob")
 #: Of the nodes of `features`, whose clients ask for about a write a second.

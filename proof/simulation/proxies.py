@@ -230,7 +230,8 @@ class Proxy:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
             peers = server.log.combining.server
-            peers.choice = Choice(fewest=2, least=1)  # few requests: with the usual numbers it stays as it is
+            # Few requests: with the usual numbers it stays as it is, or leaves "together" for good.
+            peers.choice = Choice(fewest=2, least=1, meeting=0.0)
             peers.listen(Port(self._cluster.network, host))
 
     def _stretched(self, delay: float) -> float:

@@ -118,7 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m proof.torture",
         description=__doc__,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

@@ -52,7 +52,7 @@ class Observer:
         self.oracle = Oracle(clock, 0)
         self.oracle.listeners.expired = self.expired
         self._restored = False  # etcd was restored, and what it has is delivered next
-        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, self, self)
+        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, consumer=self, successor=self)
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from typing import Any
 from codec.constants import OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.subject import Subject
+from proxy.log.status import Offers
 from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import BUILT, RELEASE
@@ -76,11 +77,16 @@ class Facts:
         return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
 
     @property
+    def is_readable(self) -> bool:
+        """Whether the state may be seen: it is what the log says, if maybe old."""
+        return self.subject.contact.offers is not Offers.NOTHING
+
+    @property
     def read_only(self) -> bool:
         """Whether clients are served read-only: etcd is out of reach, or the tree follows another one."""
-        subject, contact = self.subject, self.subject.contact
+        subject = self.subject
         is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
-        return is_allowed and subject.handshake.is_open and contact.readable and not contact.writable
+        return is_allowed and subject.handshake.is_open and subject.contact.offers is Offers.READS
 
     @property
     def takes_new_clients(self) -> bool:
@@ -93,15 +99,15 @@ class Facts:
         log = self.subject.log
         if self.read_only:
             return "read-only"
-        if len(log.members) < 2:
+        if len(log.living) < 2:
             return "standalone"
         return "leader" if log.is_eldest else "follower"
 
     def leader(self) -> dict[str, Any]:
         """Who leads, as the HTTP command has it. No server has an id here, so the leader's is 0 as well."""
         log = self.subject.log
-        eldest = log.members.get(log.members.eldest)
-        if eldest is None or len(log.members) < 2:
+        eldest = log.living.get(log.living.eldest)
+        if eldest is None or len(log.living) < 2:
             return {"error": "server is not initialized"}
         return {"is_leader": log.is_eldest, "leader_id": 0, "leader_ip": eldest.home.host}
 
@@ -211,7 +217,7 @@ class Facts:
         """What a leader reports of the others, by the names of ZooKeeper 3.9 and, last, of 3.4 and Keeper."""
         if self.state != "leader":
             return {}
-        return dict.fromkeys(("learners", "synced_followers", "followers"), len(self.subject.log.members) - 1)
+        return dict.fromkeys(("learners", "synced_followers", "followers"), len(self.subject.log.living) - 1)
 
     def _counted(self) -> dict[str, int]:
         """ZooKeeper's counters that have a meaning here, since the start."""
@@ -295,11 +301,11 @@ def _summary(name: str, histogram: Histogram) -> dict[str, int | float]:
     count = histogram.count
     taken = [place for place, number in enumerate(histogram.buckets) if number]
     return {
-        f"avg_{name}": round(histogram.nanos / count / MILLISECOND, 4) if count else 0.0,
+        f"avg_{name}": round(histogram.total / count / MILLISECOND, 4) if count else 0.0,
         f"min_{name}": (1 << taken[0]) // 2 // MILLISECOND if taken else 0,
         f"max_{name}": (1 << taken[-1]) // MILLISECOND if taken else 0,
         f"cnt_{name}": count,
-        f"sum_{name}": histogram.nanos // MILLISECOND,
+        f"sum_{name}": histogram.total // MILLISECOND,
         **{f"{label}_{name}": histogram.quantile(share) // MILLISECOND for label, share in _QUANTILES},
     }
 

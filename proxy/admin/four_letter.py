@@ -9,17 +9,15 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
-from proxy.admin.keeper_words import KeeperWords
+from proxy.admin.keeper_words import KeeperAnswers
 from proxy.frontend.connection import ConnectionFacts
-from proxy.options.words import KEEPER, KNOWN
+from proxy.options.words import KNOWN, WORDS
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 from proxy.support.addresses import socket_address
 
 _Item = TypeVar("_Item")
 
-# ZooKeeper answers these also without a quorum, and Keeper its own.
-_WITHOUT_QUORUM = KEEPER | {"envi", "gtmk", "isro", "ruok", "stmk"}
 # What a telnet sends when it ends; ZooKeeper knows it as a word that it never executes.
 _TELNET_CLOSE = b"\xff\xf4\xff\xfd"
 
@@ -31,25 +29,6 @@ class FourLetterWords:
         """`allowed` are the words that may be asked."""
         self._facts = facts
         self._allowed = allowed
-        self._words: dict[str, Callable[[], Iterator[str]]] = {
-            "conf": self._conf,
-            "cons": self._cons,
-            "crst": self._crst,
-            "dirs": self._dirs,
-            "envi": self._envi,
-            "gtmk": self._gtmk,
-            "hash": self._hash,
-            "isro": self._isro,
-            "mntr": self._mntr,
-            "ruok": self._ruok,
-            "srst": self._srst,
-            "srvr": self._srvr,
-            "stat": self._stat,
-            "wchc": self._wchc,
-            "wchp": self._wchp,
-            "wchs": self._wchs,
-            **KeeperWords(facts).words,
-        }
 
     def allows(self, word: str) -> bool:
         """Whether a word is one of those that may be asked."""
@@ -65,17 +44,28 @@ class FourLetterWords:
                 return None
             return iter(("telnet close is not executed because it is not in the whitelist.\n",))
         name = word.decode("latin-1")
-        if name not in KNOWN:
+        known = WORDS.get(name)
+        if known is None:
             return None
         if name not in self._allowed:
             return iter((f"{name} is not executed because it is not in the whitelist.\n",))
-        if name not in _WITHOUT_QUORUM and not self._facts.takes_new_clients:
+        if not (known.without_quorum or self._facts.takes_new_clients):
             return iter((NOT_SERVING if name == "hash" else f"{NOT_SERVING}\n",))
-        if name == "stmk":
-            return self._stmk(rest)
-        if name == "dump":
-            return self._dump(pause)
-        return self._words[name]()
+        return Answers(self._facts, rest, pause).to(name)
+
+
+class Answers(KeeperAnswers):
+    """The answers to words that may be asked: a method for each, by its name."""
+
+    def __init__(self, facts: Facts, rest: bytes, pause: Pause) -> None:
+        super().__init__(facts)
+        self._rest = rest
+        self._pause = pause
+
+    def to(self, word: str) -> Iterator[str]:
+        """The answer to a word that is known, line by line."""
+        lines: Iterator[str] = getattr(self, f"_{word}")()
+        return lines
 
     # -- health --------------------------------------------------------------------------------------------
 
@@ -159,10 +149,10 @@ class FourLetterWords:
     def _gtmk(self) -> Iterator[str]:
         yield str(self._facts.trace_mask)
 
-    def _stmk(self, rest: bytes) -> Iterator[str]:
+    def _stmk(self) -> Iterator[str]:
         """The eight bytes after the word are the new mask; without them ZooKeeper sends an empty answer."""
-        if len(rest) >= 8:
-            self._facts.trace_mask = int.from_bytes(rest[:8], "big", signed=True)
+        if len(self._rest) >= 8:
+            self._facts.trace_mask = int.from_bytes(self._rest[:8], "big", signed=True)
             yield str(self._facts.trace_mask)
 
     def _hash(self) -> Iterator[str]:
@@ -176,16 +166,16 @@ class FourLetterWords:
             yield f" {_connection(connection)}{_details(connection)})\n"
         yield "\n"
 
-    def _dump(self, pause: Pause) -> Iterator[str]:
+    def _dump(self) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        yield from _sets("Session", clients.session_expiry(pause), session_text, self._due)
+        yield from _sets("Session", clients.session_expiry(self._pause), session_text, self._due)
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
         for session, paths in clients.ephemerals():
             yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
-        yield from _sets("Connections", clients.connection_expiry(pause), _address, self._due)
+        yield from _sets("Connections", clients.connection_expiry(self._pause), _address, self._due)
 
     def _due(self, milliseconds: int) -> str:
         """The date that the monotonic clock reaches at a time."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from codec.constants import Perms
 from proxy.admin.subject import Subject
 from proxy.state.auth.ip import IP
-from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.rights import permits, rights_of
 from proxy.support.throttled_log import ThrottledLog
@@ -54,7 +54,7 @@ class Guard:
         identities: Identities = ()
         if " " not in credentials:
             identities = self._auth.authenticate(
-                scheme, credentials.encode(errors="surrogateescape") or None, Peer(address)
+                scheme, credentials.encode(errors="surrogateescape") or None, Remote(address)
             )
         if not identities:
             return Refused(HTTPStatus.UNAUTHORIZED, "Not authenticated")

@@ -3,38 +3,20 @@
 The answers to words about Keeper's own consensus say that etcd does that here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from codec.constants import KeeperFeature
 from proxy.admin.facts import Facts
 from proxy.state.ops.features import API_VERSION as KEEPER_API_VERSION
 
 _ZOOKEEPER_ALONE = "0"  # KeeperApiVersion::ZOOKEEPER_COMPATIBLE
-_NO_MEANING = {
-    "rcvr": "nothing can be recovered by force: the state is in etcd, whose members recover by themselves "
-    "or with `etcdctl snapshot restore`",
-    "csnp": "Failed to schedule snapshot creation task. The state is in etcd: back it up with "
-    "`etcdctl snapshot save`",
-    "rqld": "Failed to send leadership request to leader. The eldest proxy is the leader, and writes do not"
-    " pass through it; `etcdctl move-leader` moves etcd's",
-    "clrs": "there are no caches to clear",
-    "rcfg": "there is no list of servers to change: proxies come and go by themselves, and `etcdctl member`"
-    " changes etcd's members",
-}
 
 
-class KeeperWords:
-    """Keeper's own words by their names."""
+class KeeperAnswers:
+    """The answers to Keeper's own words: a method for each, by its name."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self.words: dict[str, Callable[[], Iterator[str]]] = {
-            "apiv": self._apiv,
-            "ftfl": self._ftfl,
-            "lgif": self._lgif,
-            "rclc": self._rclc,
-            **{word: lambda text=text: iter((f"{text}.\n",)) for word, text in _NO_MEANING.items()},  # type: ignore[misc]
-        }
 
     def _apiv(self) -> Iterator[str]:
         """The same as the node /keeper/api_version, where that exists."""
@@ -67,3 +49,24 @@ class KeeperWords:
         }
         for name, value in figures.items():
             yield f"{name}\t{value}\n"
+
+    # What has no meaning here.
+
+    def _rcvr(self) -> Iterator[str]:
+        yield "nothing can be recovered by force: the state is in etcd, whose members recover by themselves "
+        yield "or with `etcdctl snapshot restore`.\n"
+
+    def _csnp(self) -> Iterator[str]:
+        yield "Failed to schedule snapshot creation task. The state is in etcd: back it up with "
+        yield "`etcdctl snapshot save`.\n"
+
+    def _rqld(self) -> Iterator[str]:
+        yield "Failed to send leadership request to leader. The eldest proxy is the leader, and writes do not"
+        yield " pass through it; `etcdctl move-leader` moves etcd's.\n"
+
+    def _clrs(self) -> Iterator[str]:
+        yield "there are no caches to clear.\n"
+
+    def _rcfg(self) -> Iterator[str]:
+        yield "there is no list of servers to change: proxies come and go by themselves, and `etcdctl member`"
+        yield " changes etcd's members.\n"

@@ -122,7 +122,7 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
         for quantile in _QUANTILES:
             value = histogram.quantile(quantile) / MILLISECOND
             summary.add_sample(name, {"quantile": str(quantile)}, value)
-        summary.add_metric([], histogram.count, histogram.nanos / MILLISECOND)
+        summary.add_metric([], histogram.count, histogram.total / MILLISECOND)
         yield summary
 
 
@@ -232,10 +232,10 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         labels=["proxy", "host"],
     )
     for name, peer in log.peers:
-        member = log.members.get(name)
-        clocks.add_metric([name, member.home.host if member else ""], -peer.difference / 1000)
+        proxy = log.living.get(name)
+        clocks.add_metric([name, proxy.home.host if proxy else ""], -peer.difference / 1000)
     yield clocks
-    yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
+    yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.living))
     homes = GaugeMetricFamily(
         "zketcd_proxy_info",
         "1 for each living proxy: its incarnation, host, addresses and release",
@@ -244,12 +244,12 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     started = GaugeMetricFamily(
         "zketcd_proxy_start_time_seconds", "when each living proxy started, since 1970", labels=["proxy"]
     )
-    for member in log.members:
-        home = member.home
-        peers = member.peer_port.address
-        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version, peers], 1)
+    for proxy in log.living:
+        home = proxy.home
+        peers = proxy.peer_port.address
+        homes.add_metric([proxy.incarnation, home.host, home.listen, home.admin, proxy.version, peers], 1)
         if home.started:
-            started.add_metric([member.incarnation], home.started / 1000)
+            started.add_metric([proxy.incarnation], home.started / 1000)
     yield homes
     yield started
     combiner = GaugeMetricFamily(
@@ -457,14 +457,14 @@ def _counts(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily
     family = HistogramMetricFamily(name, text)
     buckets = histogram.buckets
     cumulative = [(str((1 << place) - 1), sum(buckets[: place + 1])) for place in _SIZE_PLACES]
-    family.add_metric([], [*cumulative, ("+Inf", histogram.count)], histogram.nanos)
+    family.add_metric([], [*cumulative, ("+Inf", histogram.count)], histogram.total)
     return family
 
 
 def _add_times(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
     counts = histogram.buckets
     cumulative = [(str((1 << place) / _SECOND), sum(counts[: place + 1])) for place in _TIME_PLACES]
-    family.add_metric(labels, [*cumulative, ("+Inf", sum(counts))], histogram.nanos / _SECOND)
+    family.add_metric(labels, [*cumulative, ("+Inf", sum(counts))], histogram.total / _SECOND)
 
 
 def _resident_bytes() -> int:

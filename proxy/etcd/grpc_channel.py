@@ -2,7 +2,7 @@
 
 The only module that imports grpc, and imported only when `--etcd-transport grpcio` asks for it. It behaves as
 `proxy.etcd.http2` does, and the same tests run on both: calls fail at once while there is no
-connection, nothing is sent twice, a silent peer is noticed within 9 s, the next connection uses renewed
+connection, nothing is sent twice, a silent server is noticed within 9 s, the next connection uses renewed
 certificates, and the only error is RpcError.
 """
 

@@ -4,10 +4,10 @@ grpc.aio spends most of a short call's time on itself (docs/decisions/0007); thi
 Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport. Nothing
 here knows etcd.
 
-From below: frames as bytes, and back; `Sender`, what leaves, as far as the peer's windows allow; `Call`, one
-request or a stream of them, with the state of its stream; `Http2Connection`, which gives what arrives to its
-calls; `Http2Channel`, which opens a connection when it is needed. It repeats nothing: a call whose connection
-breaks fails, and so does one that is made right after an attempt to connect has failed.
+From below: frames as bytes, and back; `Sender`, what leaves, as far as the server's windows allow;
+`Http2Call`, one request or a stream of them, with the state of its stream; `Http2Connection`, which gives
+what arrives to its calls; `Http2Channel`, which opens a connection when it is needed. It repeats nothing: a
+call whose connection breaks fails, and so does one that is made right after an attempt to connect has failed.
 
 The settings forbid a dynamic header table. So equal header blocks mean the same on every stream, and HPACK's
 decoder (the hpack library) runs only once for each distinct block.
@@ -41,17 +41,17 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 4, 5
 CANCEL = 8  # the code of a reset
 
 LARGEST = (1 << 31) - 1  # a stream's number, and a window
-# RFC 9113's initial values, which hold until the settings of the peer arrive.
+# RFC 9113's initial values, which hold until the settings of the server arrive.
 DEFAULT_WINDOW = 65_535
 DEFAULT_FRAME = 16_384
 _LARGEST_FRAME = (1 << 24) - 1
-# The bytes that the peer may send before we acknowledge them: a watch that catches up brings tens of MiB.
+# The bytes that the server may send before we acknowledge them: a watch that catches up brings tens of MiB.
 WINDOW = 64 << 20
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 # Go's gRPC pings at the first data after each answer to a ping, to measure how much the connection holds.
 # A single Txn would wake both sides twice. The answer is of use at once only while a request waits for the
-# window of the peer. Otherwise it is delayed for so many seconds, and then leaves with other frames.
+# window of the server. Otherwise it is delayed for so many seconds, and then leaves with other frames.
 _PONG_DELAY = 0.1
 
 _NEVER = float("inf")
@@ -97,7 +97,7 @@ def without_padding(flags: int, payload: bytes) -> bytes:
 
 
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
-    """The settings of the peer. Raises ValueError for one out of bounds, and struct.error."""
+    """The settings of the server. Raises ValueError for one out of bounds, and struct.error."""
     settings = list(SETTING.iter_unpack(payload))
     for name, value in settings:
         if name == INITIAL_WINDOW_SIZE and value > LARGEST:
@@ -175,12 +175,12 @@ class Sender:
         self._window = DEFAULT_WINDOW
         self._initial_window = DEFAULT_WINDOW
         self._max_frame = DEFAULT_FRAME
-        self._waiting: dict[int, Call] = {}  # by stream: those with something to send
+        self._waiting: dict[int, Http2Call] = {}  # by stream: those with something to send
         self._pongs: list[bytes] = []
         self._pongs_since = 0.0
         self.transport: asyncio.Transport | None = None
 
-    def open(self, call: "Call", headers: bytes) -> None:
+    def open(self, call: "Http2Call", headers: bytes) -> None:
         """Begin a stream with a block of headers, which leave with the next `flush`."""
         call.window = self._initial_window
         self._frames += (HEAD.pack(len(headers) << 8 | HEADERS, END_HEADERS, call.stream), headers)
@@ -189,7 +189,7 @@ class Sender:
         """Send a frame with the next `flush`."""
         self._frames.append(data)
 
-    def send(self, call: "Call", message: bytes, *, last: bool) -> None:
+    def send(self, call: "Http2Call", message: bytes, *, last: bool) -> None:
         """Send one message of a request; `last`: nothing follows it."""
         call.closed = last
         data = MESSAGE.pack(0, len(message)) + message
@@ -201,7 +201,7 @@ class Sender:
             self._fill()
         self.flush()
 
-    def discard(self, call: "Call") -> None:
+    def discard(self, call: "Http2Call") -> None:
         """The stream is over: send nothing more of it."""
         call.pending = b""
         self._waiting.pop(call.stream, None)
@@ -218,16 +218,16 @@ class Sender:
             if self.transport is not None:
                 self.transport.write(b"".join(frames))
 
-    # -- what the peer says about it -------------------------------------------------------------------------
+    # -- what the server says about it -----------------------------------------------------------------------
 
     def answer_ping(self, payload: bytes) -> None:
-        """The peer has sent a ping."""
+        """The server has sent a ping."""
         if not self._pongs:
             self._pongs_since = self._loop.time()
         self._pongs.append(frame(PING, ACK, 0, payload))
 
-    def apply(self, settings: list[tuple[int, int]], calls: list["Call"]) -> None:
-        """The peer has sent settings; `calls` are open. Raises ValueError for a window that overflows."""
+    def apply(self, settings: list[tuple[int, int]], calls: list["Http2Call"]) -> None:
+        """The server has sent settings; `calls` are open. Raises ValueError for a window that overflows."""
         for name, value in settings:
             if name == INITIAL_WINDOW_SIZE:
                 for call in calls:
@@ -241,25 +241,25 @@ class Sender:
         self._fill()
 
     def widen(self, size: int) -> None:
-        """The peer takes so many more bytes on the connection. Raises ValueError if that cannot be."""
+        """The server takes so many more bytes on the connection. Raises ValueError if that cannot be."""
         self._window += size
         if not size or self._window > LARGEST:
             raise ValueError(f"window: {size} bytes more")
         self._fill()
 
-    def widen_stream(self, call: "Call", size: int) -> bool:
-        """The peer takes so many more bytes of this stream; False if that cannot be."""
+    def widen_stream(self, call: "Http2Call", size: int) -> bool:
+        """The server takes so many more bytes of this stream; False if that cannot be."""
         call.window += size
         if not size or call.window > LARGEST:
             return False
         self._fill()
         return True
 
-    def _room(self, call: "Call") -> int:
+    def _room(self, call: "Http2Call") -> int:
         """The most bytes that the next frame of a call may have."""
         return min(self._max_frame, call.window, self._window)
 
-    def _add_data(self, call: "Call", data: bytes | memoryview) -> None:
+    def _add_data(self, call: "Http2Call", data: bytes | memoryview) -> None:
         size = len(data)
         self._frames += (HEAD.pack(size << 8 | DATA, END_STREAM if call.is_sent else 0, call.stream), data)
         call.window -= size
@@ -285,7 +285,7 @@ class Sender:
 # -- calls on a connection ----------------------------------------------------------------------------------
 
 
-class Call:
+class Http2Call:
     """One call on a connection: a request or a stream of them, and the answer or answers."""
 
     __slots__ = (
@@ -309,7 +309,7 @@ class Call:
     def __init__(self, connection: "Http2Connection", stream: int) -> None:
         self._connection = connection
         self.stream = stream  # its number
-        # What is still to be sent, how many bytes the peer takes, and whether nothing follows `pending`.
+        # What is still to be sent, how many bytes the server takes, and whether nothing follows `pending`.
         self.pending: bytes | memoryview = b""
         self.window = 0  # the sender sets it
         self.closed = False
@@ -455,12 +455,12 @@ class Http2Connection(asyncio.Protocol):
     """One connection. `usable` until it breaks, is closed, or the server says that it goes away."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
-        """`address` names the peer in errors."""
+        """`address` names the server in errors."""
         self.loop = loop
         self.usable = False
         self.sender = Sender(loop)
         self._address = address
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, Http2Call] = {}
         self._next_stream = 1
         self._rest = b""
         self._headers: tuple[int, int, bytes] | None = None  # stream, flags and block still to be continued
@@ -479,7 +479,7 @@ class Http2Connection(asyncio.Protocol):
         """Whether calls are under way."""
         return bool(self._calls)
 
-    def open(self, headers: bytes) -> Call:
+    def open(self, headers: bytes) -> Http2Call:
         """Begin a call with a block of headers, which leave with the first message or a flush of `sender`.
 
         Raises RpcError if the connection is not usable.
@@ -490,17 +490,17 @@ class Http2Connection(asyncio.Protocol):
         self._next_stream += 2
         if self._next_stream > LARGEST:
             self.usable = False  # the numbers are used up: another connection takes over
-        call = self._calls[stream] = Call(self, stream)
+        call = self._calls[stream] = Http2Call(self, stream)
         self.sender.open(call, headers)
         return call
 
-    def reset(self, call: Call) -> None:
+    def reset(self, call: Http2Call) -> None:
         """Tell the server that this call is not wanted any more."""
         self._forget(call)
         self.sender.add(frame(RST_STREAM, 0, call.stream, WORD.pack(CANCEL)))
         self.sender.flush()
 
-    def expire(self, call: Call, timeout: float) -> None:
+    def expire(self, call: Http2Call, timeout: float) -> None:
         """Let a call fail if it is not answered in so many seconds."""
         call.deadline = self.loop.time() + timeout
         if call.deadline < self._deadline:
@@ -544,7 +544,7 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, and with it every call."""
-        self._lose(explained(exc) if exc else "closed by the peer")
+        self._lose(explained(exc) if exc else "closed by the server")
 
     def _lose(self, why: str) -> None:
         self.usable = False
@@ -562,7 +562,7 @@ class Http2Connection(asyncio.Protocol):
     # -- time ----------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Ping a peer that is silent; end a connection that is silent for too long, or is not needed."""
+        """Ping a server that is silent; end a connection that is silent for too long, or is not needed."""
         now = self.loop.time()
         if self._pinged and now - self._pinged >= _PING_TIMEOUT:
             self._lose(f"no answer to a ping in {_PING_TIMEOUT:.0f} s")
@@ -631,7 +631,7 @@ class Http2Connection(asyncio.Protocol):
             self._take_goaway(WORD.unpack_from(payload)[0] & LARGEST)
         # Frames of other types are ignored (RFC 9113, 4.1).
 
-    def _call(self, stream: int) -> Call | None:
+    def _call(self, stream: int) -> Http2Call | None:
         """The call of a stream; None if it is over. Raises ValueError if we have not opened the stream."""
         call = self._calls.get(stream)
         if call is None and (stream >= self._next_stream or not stream % 2):
@@ -674,7 +674,7 @@ class Http2Connection(asyncio.Protocol):
         else:
             self._end(call, unquote(headers.get("grpc-message", "")) or f"gRPC status {status}")
 
-    def _end(self, call: Call, failure: str | None) -> None:
+    def _end(self, call: Http2Call, failure: str | None) -> None:
         """The server has ended a call."""
         if call.is_sent:
             del self._calls[call.stream]
@@ -682,7 +682,7 @@ class Http2Connection(asyncio.Protocol):
             self.reset(call)  # the server does not wait for the rest of the request
         call.end(failure)
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: Http2Call) -> None:
         """A call is over."""
         self._calls.pop(call.stream, None)
         self.sender.discard(call)
@@ -766,7 +766,7 @@ class Http2Channel:
         except RpcError as error:
             return error
 
-    async def stream(self, path: str, metadata: Metadata = ()) -> Call:
+    async def stream(self, path: str, metadata: Metadata = ()) -> Http2Call:
         """Open a call without a deadline, on a new connection if needed. Raises RpcError."""
         connection = self._connection
         if connection is None or not connection.usable:

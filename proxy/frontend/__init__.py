@@ -36,10 +36,14 @@ read_only       sessions while etcd is out of reach
 and where clients come from:
 
 listener        ports, and TLS by the first byte
-limits          how many clients may be connected, and how many requests may wait
+admission       how many clients may be connected
+limits          how much may wait of one client, and of all (pure)
 proxy_protocol  the header of a load balancer (pure)
 certificates    the files for TLS, read again when they change
 certificate_ends  when certificates end, and warnings before
+
+Three counts say what a client has not taken: `Replies.owed` are bytes of large replies, as far as is known;
+`Outbound.unsent` are those that the socket has not taken, and `unread` those that are kept in all.
 
 Rules of the whole package:
 

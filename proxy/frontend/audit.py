@@ -6,7 +6,7 @@ the lines of its parts, or a single one if it failed.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, assert_never
 
 from codec.constants import CreateMode, ErrorCode, OpCode, Perms
 from codec.jute import NO_TEXT, Acl, Reader
@@ -121,12 +121,17 @@ def _operation(write: WriteOperation, fields: Any, created: str | None) -> Itera
     path = path_of(fields) if created is None else created
     if path is not None and write.has_path:
         yield "znode", path
-    if write.effect is Effect.CREATES:
-        mode = _MODES.get(fields[3])
-        if mode is not None:
-            yield "znode_type", mode
-    elif write.effect is Effect.SETS_ACL:
-        yield "acl", "".join(islice(_acl(fields[1]), _MOST_ENTRIES))
+    match write.effect:
+        case Effect.CREATES:
+            mode = _MODES.get(fields[3])
+            if mode is not None:
+                yield "znode_type", mode
+        case Effect.SETS_ACL:
+            yield "acl", "".join(islice(_acl(fields[1]), _MOST_ENTRIES))
+        case Effect.NOTHING | Effect.SETS_DATA | Effect.DELETES | Effect.OF_PARTS:
+            pass
+        case _:
+            assert_never(write.effect)
 
 
 def _line(*pairs: tuple[str, str]) -> str:

@@ -29,9 +29,10 @@ from typing import Concatenate, NamedTuple, ParamSpec, cast
 from codec.constants import OpCode, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.life import Event, Life
-from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load, too_far_behind
+from proxy.frontend.limits import EarlyBytes, Load, too_far_behind
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -74,7 +75,8 @@ _EARLY = 64 << 10
 _EARLY_PIECES = 100
 
 # Plain names: looking up an enum's member costs more than the comparison.
-_OPENING, _ANSWERING, _WAITING, _SERVING, _CLOSED = Life
+_OPENING, _ANSWERING, _WAITING = Life.OPENING, Life.ANSWERING, Life.WAITING
+_SERVING, _CLOSED = Life.SERVING, Life.CLOSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Connection(asyncio.Protocol):
         self._clock = services.environment.clock
         self._loop = loop
         self._opening = Opening()
-        self.inbound = Inbound(services.max_frame, extended=services.context.operations.extended)
+        self.inbound = Inbound(services.max_frame, keeper=services.context.operations.keeper)
         self.inbound.sampled = services.sampling.skip()
         self.outbound = Outbound(loop)
         self.identity = identity = ClientIdentity(
@@ -335,8 +337,7 @@ class Connection(asyncio.Protocol):
         try:
             if notifications.are_for(self.identity.identities):
                 packets = notifications.packets(self.order.replies.wire.event)
-                self.services.counters.notifications += len(packets)
-                self.order.add_events(packets)
+                self.services.counters.notifications += self.order.add_events(packets)
                 if not self._is_in_flush_queue:
                     self._flush_soon()
             else:
@@ -495,9 +496,9 @@ class Connection(asyncio.Protocol):
         self.inbound.opened(services.traces)
         early = frames[1:]
         if services.traces is not None:
-            services.traces.sample(early)
+            services.traces.mark(early)
         try:
-            request, wire = read_opening(frames[0], extended=services.context.operations.extended)
+            request, wire = read_opening(frames[0], keeper=services.context.operations.keeper)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.identity.address, error)
             self.close()
@@ -685,17 +686,17 @@ class Connection(asyncio.Protocol):
         """The connection as operators see it."""
         session, identity = self.session, self.identity
         return ConnectionFacts(
-            identity.address,
-            identity.port,
-            identity.session_id,
-            0 if session is None else session.timeout_ms,
-            identity.identities,
-            self.since,
-            self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
-            self.inbound.count,
-            self.outbound.sent,
-            self.order.queue.count,
-            self.order.is_closed,
+            address=identity.address,
+            port=identity.port,
+            session_id=identity.session_id,
+            timeout_ms=0 if session is None else session.timeout_ms,
+            identities=identity.identities,
+            since=self.since,
+            due=self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
+            received=self.inbound.count,
+            sent=self.outbound.sent,
+            outstanding=self.order.queue.count,
+            is_closed=self.order.is_closed,
         )
 
     @property

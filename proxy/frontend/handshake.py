@@ -18,7 +18,7 @@ from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.log import Log
-from proxy.log.status import Contact
+from proxy.log.status import Contact, Offers
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
@@ -80,29 +80,39 @@ class Handshake:
         without a quorum, unless it may be served read-only. So is every client before the tree is loaded. A
         state that is wrong is not served read-only either.
         """
-        contact = self._contact()
-        may_read = self._past == "all" or (request.read_only and not connection.is_keepers)
-        read_only = self._read_only if may_read and contact.readable else None
-        only_read = self._past or contact.is_copy
         if not self.is_open:
             self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
-        elif contact.writable or (request.session_id and read_only is None and not only_read):
-            connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
-            self._start_or_wait(connection, request, contact)
-            if read_only is not None and request.session_id == 0:
-                read_only.stand_by(connection, request)
-        elif read_only is not None:
-            read_only.serve(connection, request)
-        elif contact.readable and only_read:
-            what = "the past" if self._past else "a tree that follows another one"
-            self._send_elsewhere(connection, f"{what} is served read-only, which it does not allow")
-        else:
-            self._send_elsewhere(connection, contact.why_not_in_touch)
+            return
+        contact = self._contact()
+        has_session = request.session_id != 0
+        may_read = self._past == "all" or (request.read_only and not connection.is_keepers)
+        read_only = self._read_only if may_read else None
+        # What cannot be written, however well etcd answers: no session of it is worth waiting for.
+        only_read = "the past" if self._past else "a tree that follows another one" if contact.is_copy else ""
+        match contact.offers:
+            case Offers.ALL:
+                self._give_session(connection, request, contact)
+                if read_only is not None and not has_session:
+                    read_only.stand_by(connection, request)
+            case Offers.READS if read_only is not None:
+                read_only.serve(connection, request)
+            case Offers.READS if only_read:
+                why = f"{only_read} is served read-only, which it does not allow"
+                self._send_elsewhere(connection, why)
+            case _ if has_session and not only_read:
+                self._give_session(connection, request, contact)
+            case _:
+                self._send_elsewhere(connection, contact.why_not_in_touch)
 
     def _send_elsewhere(self, connection: Connection, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""
         self._throttled_log.warn("closing %s: %s", connection.identity.address, why)
         connection.send_elsewhere()
+
+    def _give_session(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
+        """Open or continue a session of the tree, now or when etcd answers again."""
+        connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
+        self._start_or_wait(connection, request, contact)
 
     def check(self) -> None:
         """Continue with the clients that waited for etcd; called periodically."""
@@ -117,7 +127,7 @@ class Handshake:
         is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
-        if contact.in_touch and (is_kept or self._outbox.full):
+        if contact.in_touch and (is_kept or self._outbox.is_full):
             self._start(connection, request)
         else:
             self._waiting.append((connection, request))

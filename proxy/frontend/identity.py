@@ -15,7 +15,7 @@ from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import sasl_identities
-from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.auth.x509 import subject_name
 from proxy.state.sessions import session_text
@@ -43,7 +43,7 @@ class ClientIdentity(Author):
         "_loop",
         "_negotiated",
         "_negotiation",
-        "_peer",
+        "_remote",
         "_request_logs",
     )
 
@@ -65,24 +65,24 @@ class ClientIdentity(Author):
         self._negotiated = weakref.WeakMethod(negotiated)  # this object is a part of the connection
         self._loop = loop
         self._negotiation: Negotiation | None = None
-        self._peer = Peer("")
+        self._remote = Remote("")
 
     def connected(self, transport: asyncio.BaseTransport) -> bool:
         """Read the address, unless the listener knows it, and the certificate; whether both are valid."""
-        peer = transport.get_extra_info("peername")
+        peername = transport.get_extra_info("peername")
         is_usable = True
         if self.address:
-            is_usable = peer is not None
-        elif peer is not None:
-            self.address, self.port = java_address(peer[0]), peer[1]
+            is_usable = peername is not None
+        elif peername is not None:
+            self.address, self.port = java_address(peername[0]), peername[1]
         else:
             is_usable = False  # the client has reset the connection already
         try:
-            self._peer = Peer(self.address, _subject(transport))
+            self._remote = Remote(self.address, _subject(transport))
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             is_usable = False
-        self._add(self._auth.identities(self._peer))
+        self._add(self._auth.identities(self._remote))
         return is_usable
 
     # -- auth packets --------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class ClientIdentity(Author):
             reader = Reader(packet, position)
             reader.int()  # the type, always 0
             scheme = reader.string()
-            proven = self._auth.authenticate(scheme, reader.buffer(), self._peer)
+            proven = self._auth.authenticate(scheme, reader.buffer(), self._remote)
         except MalformedPacket as error:
             self.refused("", "", f"its packet is {error}")
             return None

@@ -1,15 +1,11 @@
-"""The limits that all clients of a server share: on connections, and on requests that wait. No I/O."""
+"""The limits of one connection, and those that all clients of a server share. Pure."""
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from proxy.state.pause import LENGTHS
 from proxy.support.addresses import source_of
-from proxy.support.counters import Counters
-from proxy.support.throttled_log import ThrottledLog
-
-log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
 
 _Client = TypeVar("_Client")
 
@@ -17,7 +13,6 @@ _Client = TypeVar("_Client")
 # clients of ZooKeeper send nothing more before the answer to it.
 _EARLY_PER_SOURCE = 1 << 20
 _EARLY_IN_ALL = 16 << 20
-_ANY = 1 << 30
 # Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
 _MAX_BYTES = 256 << 20
 # A client for which more bytes than this are kept is far behind in reading. The limit of all such clients.
@@ -25,43 +20,35 @@ _FAR_BEHIND = 4 << 20
 _UNREAD_IN_ALL = 256 << 20
 
 
-class ConnectionLimits:
-    """How many clients may be connected: from one address, and in all. 0: no limit."""
+class Limits(NamedTuple):
+    """The limits of one connection."""
 
-    def __init__(self, per_address: int, in_all: int, counters: Counters, files: int = _ANY) -> None:
-        """`files`: how many clients may have a descriptor. The others are a reserve (support.descriptors)."""
-        self._per_address = per_address
-        self._few_files = not 0 < in_all <= files
-        self.most = files if self._few_files else in_all
-        self.counters = counters
-        self._by_address: Counter[str] = Counter()
-        self._count = 0
-        self._throttled_log = ThrottledLog(log)
+    #: Replies of more bytes than this are counted, so that a client that does not read them is noticed.
+    large_reply: int = 4096
+    #: Bytes of large replies after which a run of reads is interrupted, so that the replies are sent.
+    owed: int = 64 << 10
+    #: Bytes of replies and events that are kept for a client that does not read. They must be made because
+    #: later writes of the client are in the log already. Above this limit the connection is closed.
+    forced: int = 64 << 20
+    #: Nanoseconds that the heavy reads of one client may take before other clients are served.
+    stretch: int = 2_500_000
+    #: Reads between two writes are answered without a break if the second write is already in the log. So a
+    #: write waits for the reads before it if these are too many: more than so many light ones, or a few heavy
+    #: ones. Of heavy ones also all count that wait before any write.
+    ahead: int = 128
+    ahead_in_all: int = 2048
+    heavy_weight: int = 32
+    #: Steps of a read for which it weighs one more.
+    steps_per_weight: int = 8
+    #: Bytes of identities that `auth` in the ACLs of a write may stand for, or so many times its own bytes.
+    expanded: int = 64 << 10
+    expanded_per_byte: int = 4
+    #: A request with parts that has more bytes is decoded only when it is applied.
+    decoded_at_once: int = LENGTHS.decoded_at_once
 
-    def admit(self, address: str) -> bool:
-        """Count a client; False, without counting it, if a limit is reached (maxClientCnxns, maxCnxns).
 
-        "" is the address of a client that is not known yet.
-        """
-        if self._per_address and address and self._by_address[address] >= self._per_address:
-            self.counters.rejected += 1
-            self._throttled_log.warn("too many connections from %s: more than %d", address, self._per_address)
-            return False
-        if self._count >= self.most:
-            self.counters.rejected += 1
-            why = ", all that this process may have open files for" if self._few_files else ""
-            self._throttled_log.warn("too many connections: more than %d%s", self.most, why)
-            return False
-        self._by_address[address] += 1
-        self._count += 1
-        return True
-
-    def release(self, address: str) -> None:
-        """Remove a client from the count."""
-        self._count -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+LIMITS = Limits()
+"""The limits that a server uses."""
 
 
 class Load:

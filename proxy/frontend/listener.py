@@ -24,16 +24,16 @@ from functools import partial
 from typing import Any
 
 from proxy.frontend import proxy_protocol
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.handshakes import FirstRecord, Handshakes
 from proxy.support.last_resort import contained
-from proxy.support.ports import Acceptor, Peer
+from proxy.support.ports import Acceptor, SocketAddress
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 from proxy.support.tls_pieces import TlsConnections
@@ -86,8 +86,8 @@ class ClientListener:
         for client in list(self._waiting):
             self._close_client(client)
 
-    def _accepted(self, client: socket.socket, peer: Peer) -> None:
-        source = address, _ = java_address(peer[0]), int(peer[1])
+    def _accepted(self, client: socket.socket, peername: SocketAddress) -> None:
+        source = address, _ = java_address(peername[0]), int(peername[1])
         is_balancer = self._headers.trusts(address)
         if self._headers.mode == proxy_protocol.REQUIRE and not is_balancer:
             self._header_log.warn("closing %s: it is none of --proxy-protocol-from", address)

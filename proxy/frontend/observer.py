@@ -7,14 +7,14 @@ pipelined write takes some microseconds, and recording each one alone would add 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG
 from codec.packets import REQUEST_HEADER
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import Author, Received, Sampled, Single, Write
+from proxy.frontend.requests import Author, Marked, Received, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Reading
@@ -67,7 +67,8 @@ class Observer:
         self._logs = logs
         self._traces = traces
         self.is_needed = logs is not None or traces is not None  # whether `answered` has to be called
-        self.counts: dict[int, int] = {}  # of each opcode, since the last `note`
+        # Of each opcode, since the last `note`. Always the same object: `Order` refers to it.
+        self.counts: Final[dict[int, int]] = {}
         self._opcode = 0  # of the last one
         self._received = 0  # when the chunk of all of them was received
         self._xid = 0  # of the last one
@@ -96,7 +97,7 @@ class Observer:
         packet: bytes,
         position: int,
     ) -> bytes:
-        if type(packet) is not Sampled:
+        if type(packet) is not Marked:
             return read(reading, client, packet, position)
         # After another exception a read is not reported: it takes long and is begun again, or its client has
         # gone.

@@ -1,7 +1,6 @@
 """The beginning of a connection: the connect request and what is received with it, or a four-letter word."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,8 +16,6 @@ from proxy.frontend.sessions import PASSWORD_BYTES
 from proxy.log.slices import Slices
 from proxy.state.pause import Pause
 from proxy.support.environment import Clock
-
-log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 #: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
 AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
@@ -123,15 +120,15 @@ class Opening:
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
 
 
-def read_opening(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:
+def read_opening(packet: bytes, *, keeper: bool) -> tuple[ConnectRequest, Wire | None]:
     """Read a connect request, and find the form of packets that it requests; None: it is not offered.
 
-    `extended`: whether the server offers Keeper's. Raises MalformedPacket.
+    `keeper`: whether the server offers Keeper's. Raises MalformedPacket.
 
     A ClickHouse that requested compression connects again without it; other clients log the error.
     """
     version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
-    if version not in _FORMS_OF_KEEPER or not extended:
+    if version not in _FORMS_OF_KEEPER or not keeper:
         return decode_connect(packet), NARROW  # ZooKeeper treats any version as its own
     if version == ProtocolVersion.COMPRESSION:
         return ConnectRequest(version, 0, 0, 0, None, read_only=False), None

@@ -17,15 +17,16 @@ The rules:
    read. If their replies become too many, the connection is closed.
 5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
    clients: the rest is answered by `advance` in another turn of the loop.
-6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
+6. A read that takes long is answered in slices, and all after it waits (`AwaitedRead`). If a write after
    it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
-   that will take long, as far as the state of now shows it (`ReadOperation.steps`).
-7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
+   that will take long, as far as the state of now shows it (`ReadOperation.steps`). Else the log may go on
+   before the reply is made: what it then changes is not in the reply, so its watch events come after it.
+7. If the server demands it, a client first has to prove an identity: `Unproven` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
-9. A watch event waits for no request. The log applies a write, and has its events sent before any reply or
-   read that shows the new state: a client learns of a change before it sees it (DataTree.processTxn fires
-   watches before FinalRequestProcessor answers).
+9. A watch event waits for no request but a slow read (6). The log applies a write, and has its events sent
+   before any reply or read that shows the new state: a client learns of a change before it sees it
+   (DataTree.processTxn fires watches before FinalRequestProcessor answers).
 
 Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is what these three call.
 """
@@ -43,14 +44,16 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from codec.named import made
 from proxy.frontend.life import TRANSITIONS, Event, Life
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
-from proxy.frontend.replies import LIMITS, Limits, Replies
+from proxy.frontend.replies import Replies
 from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
     AuthEntries,
     Author,
-    Awaited,
+    AwaitedRead,
+    AwaitedToken,
     Held,
     ReadRun,
     Refused,
@@ -134,7 +137,7 @@ class Authentication(NamedTuple):
     negotiate: Callable[[bytes], SaslAnswer | None]
 
 
-class AuthenticationGate:
+class Unproven:
     """Keeps packets of a client that must authenticate first (AuthenticationHelper), until it has."""
 
     __slots__ = ("_client", "_packets", "_queue", "_schemes")
@@ -150,13 +153,13 @@ class AuthenticationGate:
         return len(self._packets)
 
     @property
-    def is_open(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether the client may be served."""
         return any(identity.scheme in self._schemes for identity in self._client.identities)
 
     @staticmethod
-    def lets_pass(opcode: int) -> bool:
-        """Whether a client may send this request while the gate is closed."""
+    def may_send(opcode: int) -> bool:
+        """Whether a client may send this request before it has proven an identity."""
         return opcode in (OpCode.AUTH, OpCode.SASL)
 
     def add(self, packets: Sequence[bytes], received: int) -> None:
@@ -199,15 +202,16 @@ class Order:
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
-        self._counted = observer.counts  # the same object, of which `note` makes nothing
+        self._counted = observer.counts  # asks without a call whether there is something to `note`
         self._limits = context.limits
         self._auth_entries = AuthEntries(context.limits.expanded, context.limits.expanded_per_byte)
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
-        self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
+        self._unproven = Unproven(author, schemes, self.queue) if schemes else None
         self.life = Life.OPENING
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
+        self._events: list[bytes] | None = None  # during a slow read: those that come after its reply
         self._closing: Closing | None = None
         #: `take_ready` may not wait for the end of the turn: the log must not be applied any further before.
         self.slow_read: SlowRead | None = None
@@ -226,18 +230,18 @@ class Order:
 
     def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
-        if self._gate is not None:
-            self._gate.add(frames, received)
-            self._pass_gate(self._gate)
+        if self._unproven is not None:
+            self._unproven.add(frames, received)
+            self._take_unproven(self._unproven)
             return
         replies = self.replies
         answered = 0
         if not (self.queue.items or replies.is_paused):
-            limit = self._limits.unsent
+            limit = self._limits.owed
             answered = self._answer_run(frames, received, limit, at_once=True)
             if answered == len(frames):
                 return
-            self.again = replies.unsent > limit
+            self.again = replies.owed > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
 
@@ -275,7 +279,7 @@ class Order:
     def negotiated(self, answer: SaslAnswer) -> None:
         """Send the answer to a token. `advance` continues with requests received meanwhile."""
         items = self.queue.items
-        if items and isinstance(head := items[0], Awaited):
+        if items and isinstance(head := items[0], AwaitedToken):
             self.queue.pop(len(head.packet))
             self._answer_sasl(head, answer)
             if answer.err:
@@ -286,30 +290,41 @@ class Order:
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the slow read at the head of the queue, and the requests after it."""
         head = self.queue.items[0]
-        assert isinstance(head, Awaited)
+        assert isinstance(head, AwaitedRead)
         self._observer.note()
+        if not self._operations.reads[head.opcode].in_pieces:
+            self._events = []
         try:
             self._answer_read(head, pause)
         except Exception:
             self._drop()
             raise
+        self.replies.packets += self._events or ()
+        self._events = None
         self.queue.pop(len(head.packet))
         if self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
         else:
             self.advance()
 
-    def add_events(self, packets: Sequence[bytes]) -> None:
-        """Add watch events. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> int:
+        """Add watch events; returns how many will be sent.
+
+        Closes the connection if too many wait for a client that does not read.
+        """
         if self.is_closed:
-            return
+            return 0
         replies = self.replies
-        if replies.is_paused:
-            replies.unsent += sum(map(len, packets))
+        if replies.is_paused or self._events is not None:
+            replies.owed += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
-                return
-        replies.packets += packets
+                return 0
+        if self._events is None:
+            replies.packets += packets
+        else:
+            self._events += packets
+        return len(packets)
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
@@ -337,7 +352,7 @@ class Order:
         """
         items = list(self.queue.items)
         self._drop(closing)
-        if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
+        if items and isinstance(items[0], AwaitedToken):
             return  # the client has not authenticated yet
         made = 0
         for item in items:
@@ -368,7 +383,7 @@ class Order:
         if packets:
             replies.packets = []
             if not replies.is_paused:
-                replies.unsent = 0
+                replies.owed = 0
         elif not (requests or slow_read or close or self.again):
             return NOTHING
         if requests:
@@ -386,7 +401,7 @@ class Order:
     def wants_slow_read(self) -> bool:
         """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited)
+        return bool(items) and isinstance(items[0], AwaitedRead)
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
@@ -403,20 +418,20 @@ class Order:
 
     # -- receiving -----------------------------------------------------------------------------------------
 
-    def _pass_gate(self, gate: AuthenticationGate) -> None:
+    def _take_unproven(self, kept: Unproven) -> None:
         """Process the packets of a client that is not authenticated yet."""
         began = self._observer.now()
-        while gate and not (self.queue.items or self.again or self.is_closed):
-            if gate.is_open:
-                self._gate = None
-                for received, chunk in groupby(gate.take_all(), itemgetter(1)):
+        while kept and not (self.queue.items or self.again or self.is_closed):
+            if kept.is_proven:
+                self._unproven = None
+                for received, chunk in groupby(kept.take_all(), itemgetter(1)):
                     if not self.is_closed:  # writes are held, since there may be very many
                         self._enqueue([packet for packet, _ in chunk], received, self._hold_write)
                 return
-            packet, received = gate.take()
+            packet, received = kept.take()
             is_whole = len(packet) >= self.replies.wire.body
             xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
-            if gate.lets_pass(opcode) or not is_whole:
+            if kept.may_send(opcode) or not is_whole:
                 self._enqueue([packet], received)
                 if self._observer.now() - began > self._limits.stretch and not self.is_closed:
                     self.again = True
@@ -463,9 +478,8 @@ class Order:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
             count, steps = self._operations.reads[opcode].steps, 0
-            if count is not None:
-                with suppress(MalformedPacket):  # answered at once
-                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
+            with suppress(MalformedPacket):  # answered at once
+                steps = count(self._reading, self._client, packet, self.replies.wire.body)
             return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
@@ -550,11 +564,11 @@ class Order:
     def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
         self._advance()
-        if self._gate is not None and not self.queue.items:
-            self._pass_gate(self._gate)
+        if self._unproven is not None and not self.queue.items:
+            self._take_unproven(self._unproven)
 
     def _advance(self) -> None:
-        """The same, but no packet passes the gate."""
+        """The same, but none of the packets of an unproven client."""
         self.again = False
         queue = self.queue
         items = queue.items
@@ -574,8 +588,8 @@ class Order:
             elif isinstance(item, Refused):
                 queue.pop(item.size)
                 self.replies.add(item.xid, item.code)
-            elif isinstance(item, Awaited):
-                break  # its answer will call again
+            elif not isinstance(item, Single):
+                break  # a read or a token whose answer will call again
             else:
                 if not queue.in_log:
                     if self.replies.is_paused:
@@ -583,7 +597,7 @@ class Order:
                     if item.opcode in self._reads or item.opcode == OpCode.AUTH:
                         now = self._observer.now()
                         began = began or now
-                        if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
+                        if now - began > self._limits.stretch or self.replies.owed > self._limits.owed:
                             self.again = True
                             break
                 queue.pop_single(item)
@@ -612,7 +626,7 @@ class Order:
         replies = self.replies
         if not queue.in_log and replies.is_paused:
             return False
-        limit = self._limits.forced if queue.in_log else self._limits.unsent
+        limit = self._limits.forced if queue.in_log else self._limits.owed
         answered = self._answer_run(run.packets, run.received, limit, at_once=False)
         is_last = answered == len(run.packets)
         queue.pop_reads(run, answered)
@@ -620,13 +634,13 @@ class Order:
             self._close_unread()
         elif is_last:
             return True
-        elif replies.unsent > limit:
+        elif replies.owed > limit:
             self.again = True
         else:
             packet = run.packets[0]
             queue.pop_reads(run, 1)
             xid, opcode = replies.wire.header(packet)
-            self._await_slow_read(Awaited(xid, opcode, packet, run.received))
+            self._await_slow_read(AwaitedRead(xid, opcode, packet, run.received))
         return False
 
     def _answer_single(self, item: Single) -> None:
@@ -637,7 +651,7 @@ class Order:
             try:
                 self._answer_read(item)
             except TooLong:
-                self._await_slow_read(Awaited(*item[:4]))
+                self._await_slow_read(AwaitedRead(*item[:4]))
         if self.is_closed:  # after a failed auth or an unknown request, later requests are ignored
             self._drop()
         elif self.queue.in_log and self.replies.are_too_many:
@@ -648,7 +662,7 @@ class Order:
     def _answer_run(self, packets: Sequence[bytes], received: int, limit: int, *, at_once: bool) -> int:
         """Answer light reads up to the first request of another kind; returns how many.
 
-        It stops before a read that takes long, and when more than `limit` bytes of large replies are unsent.
+        It stops before a read that takes long, and when more than `limit` bytes of large replies are owed.
         `at_once`: they are sent now, and not with the replies to other requests of their chunk.
 
         This is the hot path of reads: a pipelined read takes about two microseconds, most of it here.
@@ -682,14 +696,14 @@ class Order:
             try:
                 reply = frame(xid, zxid, 0, operation(reading, client, packet, body))  # type: ignore[misc]
             except (Refusal, MalformedPacket) as error:
-                reply = replies.refusal(xid, error)
+                reply = replies.refusal(xid, zxid, error)
             except TooLong:
                 break
             sent.append(reply)
             answered += 1
             if len(reply) > large:
-                replies.unsent += len(reply)
-                if replies.unsent > limit:
+                replies.owed += len(reply)
+                if replies.owed > limit:
                     break
         if answered:
             if answered < len(packets):
@@ -700,22 +714,25 @@ class Order:
                 observer.count(run, answered - first, xid, received)
         return answered
 
-    def _answer_read(self, request: Single | Awaited, pause: Pause | None = None) -> None:
+    def _answer_read(self, request: Single | AwaitedRead, pause: Pause | None = None) -> None:
         """Answer one read. Without a `pause` it must be short: else it raises TooLong, before any effect."""
         replies = self.replies
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
+        zxid = self._machine.zxid
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
         except TooMuch as error:
-            reply = replies.refusal(request.xid, Refusal(error.code))
+            reply = replies.refusal(request.xid, zxid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
-            reply = replies.refusal(request.xid, error)
+            reply = replies.refusal(request.xid, zxid, error)
         else:
-            reply = replies.wire.frame(request.xid, self._machine.zxid, 0, body)
+            # A slow read shows the state with which it began, unless it is done in pieces.
+            shown = self._machine.zxid if self._events is None else zxid
+            reply = replies.wire.frame(request.xid, shown, 0, body)
         self._observer.note_single(request.opcode, request.xid, request.received)
         replies.add_read(reply)
 
-    def _await_slow_read(self, read: Awaited) -> None:
+    def _await_slow_read(self, read: AwaitedRead) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
         self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
@@ -745,18 +762,18 @@ class Order:
             elif (answer := self._authentication.negotiate(token)) is not None:
                 self._answer_sasl(request, answer)
             else:  # a thread makes the answer
-                self.queue.await_head(Awaited(xid, opcode, packet, received))
+                self.queue.await_head(AwaitedToken(xid, opcode, packet, received))
         else:
             self.end(Closing(f"operation {opcode} is not offered"))
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
             self._report(request, ErrorCode.UNIMPLEMENTED)
 
-    def _report(self, request: Single | Awaited, err: int) -> None:
+    def _report(self, request: Single | AwaitedToken, err: int) -> None:
         if self._observer.is_needed:
             self._observer.answered(request, Answer(err))
 
-    def _answer_sasl(self, request: Single | Awaited, answer: SaslAnswer) -> None:
+    def _answer_sasl(self, request: Single | AwaitedToken, answer: SaslAnswer) -> None:
         """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
         if answer.is_sent:
             self.replies.add_at(0, request.xid, answer.err, pack_buffer(answer.token))
@@ -797,6 +814,6 @@ class Order:
         self.end(closing)
         self.again = False
         self.slow_read = None
-        if self._gate is not None:
-            self._gate.take_all()
+        if self._unproven is not None:
+            self._unproven.take_all()
         self.queue.clear()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions
-from proxy.log.status import Contact
+from proxy.log.status import Contact, Offers
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
 
@@ -87,19 +87,19 @@ class ReadOnlySessions:
 
         Called periodically.
         """
-        contact = self._contact()
-        back = contact.writable
+        offers = self._contact().offers
+        back = offers is Offers.ALL
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]
             self._standing_by = waiting if back else []
-            if not back and contact.readable:
+            if offers is Offers.READS:
                 for connection, request in waiting:
                     self.serve(connection, request)
         if back and self._local:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if back or not contact.readable or session.ending or session.is_due(now):
+            if offers is not Offers.READS or session.ending or session.is_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

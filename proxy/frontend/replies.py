@@ -11,40 +11,9 @@ from codec.constants import ErrorCode, ProtocolVersion
 from codec.errors import MalformedPacket
 from codec.keeper import WIDE_REQUEST_HEADER, wide_event, wide_frame
 from codec.packets import REQUEST_HEADER, encode_event, frame
+from proxy.frontend.limits import Limits
 from proxy.state.machine import Machine
 from proxy.state.outcome import Refusal
-from proxy.state.pause import LENGTHS
-
-
-class Limits(NamedTuple):
-    """The limits of one connection."""
-
-    #: Replies of more bytes than this are counted, so that a client that does not read them is noticed.
-    large_reply: int = 4096
-    #: Bytes of large replies after which a run of reads is interrupted, so that the replies are sent.
-    unsent: int = 64 << 10
-    #: Bytes of replies and events that are kept for a client that does not read. They must be made because
-    #: later writes of the client are in the log already. Above this limit the connection is closed.
-    forced: int = 64 << 20
-    #: Nanoseconds that the heavy reads of one client may take before other clients are served.
-    stretch: int = 2_500_000
-    #: Reads between two writes are answered without a break if the second write is already in the log. So a
-    #: write waits for the reads before it if these are too many: more than so many light ones, or a few heavy
-    #: ones. Of heavy ones also all count that wait before any write.
-    ahead: int = 128
-    ahead_in_all: int = 2048
-    heavy_weight: int = 32
-    #: Steps of a read for which it weighs one more.
-    steps_per_weight: int = 8
-    #: Bytes of identities that `auth` in the ACLs of a write may stand for, or so many times its own bytes.
-    expanded: int = 64 << 10
-    expanded_per_byte: int = 4
-    #: A request with parts that has more bytes is decoded only when it is applied.
-    decoded_at_once: int = LENGTHS.decoded_at_once
-
-
-LIMITS = Limits()
-"""The limits that a server uses."""
 
 
 class Wire(NamedTuple):
@@ -77,7 +46,7 @@ WIRES = (NARROW, WIDE, TRACED_NARROW, TRACED_WIDE)
 class Replies:
     """The packets for one client."""
 
-    __slots__ = ("_limits", "_machine", "is_paused", "packets", "unsent", "wire")
+    __slots__ = ("_limits", "_machine", "is_paused", "owed", "packets", "wire")
 
     def __init__(self, machine: Machine, limits: Limits) -> None:
         self._machine = machine
@@ -85,12 +54,12 @@ class Replies:
         self.wire = NARROW  # how requests and replies are wrapped; set before the first one is received
         self.packets: list[bytes] = []  # to be sent
         self.is_paused = False  # the client does not read: only replies that cannot wait are made
-        self.unsent = 0  # bytes of large replies that the client has not read, as far as is known
+        self.owed = 0  # bytes of large replies that the client has not read, as far as is known
 
     @property
     def are_too_many(self) -> bool:
-        """Whether so much is unsent that the connection has to be closed."""
-        return self.unsent > self._limits.forced
+        """Whether so much is owed that the connection has to be closed."""
+        return self.owed > self._limits.forced
 
     def add(self, xid: int, err: int, body: bytes = b"") -> None:
         """Answer a request, with the current zxid in the header."""
@@ -104,11 +73,10 @@ class Replies:
         """Answer a read; the reply may be large."""
         self.packets.append(reply)
         if len(reply) > self._limits.large_reply:
-            self.unsent += len(reply)
+            self.owed += len(reply)
 
-    def refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
+    def refusal(self, xid: int, zxid: int, error: Refusal | MalformedPacket) -> bytes:
         """The reply to a read that fails."""
-        zxid = self._machine.zxid
         if isinstance(error, Refusal):
             return self.wire.frame(xid, zxid, error.code, error.body)
         return self.wire.frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
@@ -116,4 +84,4 @@ class Replies:
     def resume(self) -> None:
         """The client has read all that was sent."""
         self.is_paused = False
-        self.unsent = 0
+        self.owed = 0

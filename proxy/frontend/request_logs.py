@@ -60,6 +60,7 @@ class RequestLogs:
 
     def __init__(
         self,
+        *,
         user: str,
         write_audit: Callable[[str], object] | None,
         slow_ms: int,

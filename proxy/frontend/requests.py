@@ -43,7 +43,7 @@ class Author:
         self.identities: Identities = ()  # those that it has proved
 
 
-class Sampled(bytes):
+class Marked(bytes):
     """A packet whose request is traced."""
 
     received: int  # nanoseconds
@@ -53,7 +53,7 @@ class Sampled(bytes):
 class Write(Pending):
     """A write of this connection, in the log or on its way there."""
 
-    __slots__ = ("err", "received", "reply", "sample", "size", "xid", "zxid")
+    __slots__ = ("err", "marked", "received", "reply", "size", "xid", "zxid")
 
     err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
@@ -81,7 +81,7 @@ class Write(Pending):
         self.callback = callback  # `Connection.take_outcome`
         self.xid = xid
         self.size = len(packet)
-        self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
+        self.marked = packet if type(packet) is Marked else None  # the packet, if the write is traced
         self.received = received  # nanoseconds
         self.zxid = UNKNOWN
 
@@ -123,8 +123,17 @@ class Single(NamedTuple):
     weight: int  # for a write after it, see `RequestQueue`
 
 
-class Awaited(NamedTuple):
-    """The request at the head of the queue, whose answer is made elsewhere: a slow read, or a SASL token."""
+class AwaitedRead(NamedTuple):
+    """The read at the head of the queue, which is answered in slices: `Order.answer_slow_read`."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+
+
+class AwaitedToken(NamedTuple):
+    """The SASL token at the head of the queue, whose answer a thread makes: `Order.negotiated`."""
 
     xid: int
     opcode: int
@@ -133,7 +142,7 @@ class Awaited(NamedTuple):
 
 
 #: A request with its packet.
-Received: TypeAlias = Held | Single | Awaited
+Received: TypeAlias = Held | Single | AwaitedRead | AwaitedToken
 Item: TypeAlias = Write | ReadRun | Refused | Received
 
 
@@ -257,7 +266,7 @@ class RequestQueue:
         self.count += 1
         self.size += write.size
 
-    def await_head(self, awaited: Awaited) -> None:
+    def await_head(self, awaited: AwaitedRead | AwaitedToken) -> None:
         """Put back a request that was taken from the head: all others wait for its answer."""
         self.items.appendleft(awaited)
         self.count += 1

@@ -16,8 +16,7 @@ from proxy.frontend.replies import Wire
 from proxy.frontend.requests import Author, path_in
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
-from proxy.state.ops import EXTENDED
-from proxy.state.ops.keeper_multi_read import paths_of
+from proxy.state.ops import EXTENDED, MULTI_READ
 from proxy.state.sessions import session_text
 from proxy.support.busiest import Busiest, Fading, Rates
 from schema.paths import prefix_of
@@ -138,7 +137,7 @@ class Sampling:
             for kind, fields in _DECODE_MULTI(packet, position)[0]:
                 yield _Seen(kind.opcode, self._prefix(path_of(fields)))
         else:
-            for part, path in paths_of(packet, position):
+            for part, path in MULTI_READ.paths(packet, position):
                 yield _Seen(part, self._prefix(path))
 
     def _prefix(self, path: str | None) -> str:

@@ -7,11 +7,11 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
 
 - A client that sends nothing for T loses its session: this proxy appends CLOSE. What a client has sent and
   this proxy has not read counts, as far as the kernel has it.
-- A connection is closed at the latest T after the last answered keep-alive of this proxy was sent. A client
-  gets no session while this rule would close it again. Other proxies end the session max(2 s, T - L) after
-  they saw this proxy's key deleted, which is no earlier. A new incarnation of this proxy does not change
-  these times until it has carried the session over. A session that has just moved to a proxy gets at least T
-  from that move, since that proxy's lease may have been about to end.
+- A connection is closed at the latest max(T, min(3 s, L)) after the last answered keep-alive of this proxy
+  was sent. A client gets no session while this rule would close it again. Other proxies end the session
+  max(2 s, T - L) after they saw this proxy's key deleted, which is no earlier. A new incarnation of this
+  proxy does not change these times until it has carried the session over. A session that has just moved to a
+  proxy gets at least T from that move, since that proxy's lease may have been about to end.
 - While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
   T, as after an election of ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
@@ -21,10 +21,10 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
 import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
-from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.pending import Callback, CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
@@ -40,8 +40,6 @@ PASSWORD_BYTES = 16
 # (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
 _CARRY_OVER = 2.0
 _NEVER = float("-inf")
-
-Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
 
 
 def _wait_of_others(timeout: float, lease: float) -> float:
@@ -146,7 +144,7 @@ class Sessions:
         # CLOSE after them would be wrong.
         self._attaching: Counter[int] = Counter()
         self._maybe_attached: set[int] = set()  # since the last check
-        self._came: dict[int, float] = {}  # when sessions moved to other proxies
+        self._elsewhere: dict[int, float] = {}  # since when other proxies have had their sessions
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
@@ -154,7 +152,7 @@ class Sessions:
         self._outage = False
         # The incarnation of the process that takes over, see `expect_successor`.
         self._successor: tuple[str, Callable[[], object]] | None = None
-        self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
+        self._own: dict[str, None] = {}  # this proxy's, to which sessions are attached; the current one last
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -200,7 +198,7 @@ class Sessions:
         session_id: int,
         timeout_ms: int,
         password: bytes,
-        done: Done,
+        done: Callback,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> CallbackRequest:
         """The request for a new session. Call `began` after it is applied. Sent only if it `is_wanted`."""
@@ -212,7 +210,7 @@ class Sessions:
         session_id: int,
         timeout_ms: int,
         password: bytes,
-        done: Done,
+        done: Callback,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Pending:
         """The request of a client to continue a session. Call `began` after it is applied.
@@ -262,17 +260,25 @@ class Sessions:
 
         Its sessions stay attached to its former incarnation until they are carried over.
         """
-        self._own.pop(incarnation, None)
-        self._own[incarnation] = None
+        self._make_last(incarnation)
+
+    def _make_last(self, own: str) -> None:
+        """This incarnation of this proxy is the current one."""
+        self._own.pop(own, None)
+        self._own[own] = None
+
+    def carried_over(self, former: str) -> None:
+        """No session is attached any more to this name, which is over."""
+        self._own.pop(former, None)
 
     def expect_successor(self, successor: str, carried: Callable[[], object]) -> None:
         """Another process of this host takes over under this name: sessions that go to it stay open here.
 
         `carried` is called for each of them, at the place in the log where it goes.
         """
-        own = self.incarnation
-        self.registered(successor)
-        self.registered(own)
+        current = self.incarnation
+        for own in (successor, current):
+            self._make_last(own)
         self._successor = successor, carried
 
     def forget_successor(self) -> None:
@@ -288,9 +294,9 @@ class Sessions:
             self._successor[1]()
         now = self._time()
         if incarnation is None or incarnation in self._own:
-            self._came.pop(session_id, None)
+            self._elsewhere.pop(session_id, None)
         else:
-            self._came[session_id] = now
+            self._elsewhere[session_id] = now
         orphan = self._orphans.get(session_id)
         if orphan is not None and orphan.incarnation != incarnation:
             del self._orphans[session_id]
@@ -365,7 +371,7 @@ class Sessions:
                     known = _Orphan(incarnation, timeout, now, timeout)
                 orphans[session_id] = known
             else:
-                self._came[session_id] = now  # at the latest: the log before that was not seen here
+                self._elsewhere[session_id] = now  # at the latest: the log before that was not seen here
         self._orphans = orphans
 
     # -- periodic checks -------------------------------------------------------------------------------------
@@ -426,7 +432,7 @@ class Sessions:
 
     def _end_orphans(self, now: float, rank: int, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
-            due = max(orphan.since + orphan.wait, self._came.get(session_id, _NEVER) + orphan.timeout)
+            due = max(orphan.since + orphan.wait, self._elsewhere.get(session_id, _NEVER) + orphan.timeout)
             if not orphan.ending and now >= due + rank:
                 orphan.ending = True
                 gone = orphan.incarnation and f"proxy {orphan.incarnation} is gone"

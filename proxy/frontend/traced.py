@@ -15,7 +15,7 @@ from codec.keeper import OpeningFramer
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.requests import Author, Received, Sampled, Write, path_in
+from proxy.frontend.requests import Author, Marked, Received, Write, path_in
 from proxy.state.effect import path_of
 from proxy.state.sessions import session_text
 from proxy.traces.span import Span, Tracer
@@ -24,14 +24,14 @@ from proxy.traces.span import Span, Tracer
 _API_ERROR = -100
 
 
-AnyFramer: TypeAlias = "Framer | OpeningFramer | TracedFramer | SamplingFramer"
+AnyFramer: TypeAlias = "Framer | OpeningFramer | TracedFramer | MarkingFramer"
 
 
-class SamplingFramer:
+class MarkingFramer:
     """Frames packets by another framer, and asks the tracer about each."""
 
     def __init__(
-        self, framer: "Framer | OpeningFramer | TracedFramer | SamplingFramer", traces: "Traces"
+        self, framer: "Framer | OpeningFramer | TracedFramer | MarkingFramer", traces: "Traces"
     ) -> None:
         self._framer = framer
         self._traces = traces
@@ -44,9 +44,9 @@ class SamplingFramer:
     def feed(self, data: bytes) -> list[bytes]:
         """Add bytes; the whole frames, of which some are marked. Raises FrameTooLong."""
         try:
-            return self._traces.sample(self._framer.feed(data))
+            return self._traces.mark(self._framer.feed(data))
         except FrameTooLong as error:
-            self._traces.sample(error.frames)
+            self._traces.mark(error.frames)
             raise
 
 
@@ -67,14 +67,14 @@ class Traces:
         self._sources = sources
         self._clock = clock
 
-    def sample(self, frames: list[bytes]) -> list[bytes]:
+    def mark(self, frames: list[bytes]) -> list[bytes]:
         """Mark the frames that are traced, in place."""
         decide = self._tracer.decide
         received = self._clock()
         for place, frame in enumerate(frames):
             decision = decide(frame.context if type(frame) is TracedFrame else None)
             if decision is not None:
-                frames[place] = marked = Sampled(frame)
+                frames[place] = marked = Marked(frame)
                 marked.received = received
                 marked.decision = decision
         return frames
@@ -87,8 +87,8 @@ class Traces:
         `began`: nanoseconds, when the answer to a read was begun; 0 for other requests. `position`: where the
         read's body begins in its packet.
         """
-        packet = request.sample if isinstance(request, Write) else request.packet
-        if type(packet) is not Sampled:
+        packet = request.marked if isinstance(request, Write) else request.packet
+        if type(packet) is not Marked:
             return
         opcode = request.opcode
         path = None

@@ -17,7 +17,7 @@ from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.replies import Wire
 from proxy.frontend.sampling import NEVER
-from proxy.frontend.traced import AnyFramer, SamplingFramer, Traces
+from proxy.frontend.traced import AnyFramer, MarkingFramer, Traces
 
 #: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
 #: is two milliseconds of work at most.
@@ -34,9 +34,9 @@ class Inbound:
 
     __slots__ = ("_start", "count", "framer", "parked", "sampled")
 
-    def __init__(self, max_frame: int, *, extended: bool) -> None:
-        """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
-        self.framer: AnyFramer = OpeningFramer(max_frame, extended=extended)
+    def __init__(self, max_frame: int, *, keeper: bool) -> None:
+        """`max_frame`: bytes. `keeper`: the client may be Keeper's, whose handshake has another form."""
+        self.framer: AnyFramer = OpeningFramer(max_frame, keeper=keeper)
         self.count = 0  # packets that were handled
         self.sampled = NEVER  # the `count` before the next request that `sampling` looks at
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
@@ -62,14 +62,14 @@ class Inbound:
         """The client has been served by another process: its packets have this form."""
         is_traced = wire.version == ProtocolVersion.TRACING
         framer = TracedFramer(max_frame) if is_traced else Framer(max_frame)
-        self.framer = framer if traces is None else SamplingFramer(framer, traces)
+        self.framer = framer if traces is None else MarkingFramer(framer, traces)
 
     def opened(self, traces: Traces | None) -> None:
         """The first packet was the connect request: later packets may have another form."""
         if isinstance(self.framer, OpeningFramer):
             self.framer = self.framer.rest
         if traces is not None:
-            self.framer = SamplingFramer(self.framer, traces)
+            self.framer = MarkingFramer(self.framer, traces)
 
 
 class Outbound:

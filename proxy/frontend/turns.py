@@ -10,7 +10,8 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile. Other clients' short reads are answered between its slices. After a read of more than four
+   meanwhile, unless all that is left to do is to pack names (`Pause.leave`). Other clients' short reads are
+   answered between its slices. After a read of more than four
    slices, all else has as much time as the read has taken, so that clients that repeat slow reads cannot stop
    the writes; and every other read that begins is one of a client that had no such read for a minute, if one
    waits. A read of more than `Lengths.longest` steps is refused: a proxy whose log waits for too long serves
@@ -25,7 +26,7 @@ The rules:
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ from typing_extensions import override
 
 from codec.constants import ErrorCode
 from proxy.log.slices import SLICE, Slices, StateWorker
-from proxy.state.pause import LENGTHS, Lengths, TooMuch
+from proxy.state.pause import LENGTHS, Item, Lengths, TooMuch
 from proxy.support.environment import HOST, Clock
 
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
@@ -84,12 +85,23 @@ class ReadSlices(Slices):
     #: How many it has taken, and whether that was too many.
     taken = 0
     is_ended = False
+    #: Whether the log may be applied before the read is answered, and whether it may be by now.
+    may_leave = False
+    has_left = False
 
     @override
     def prepare(self, work: Callable[[], object]) -> None:
         super().prepare(work)
-        self.is_ended = False
+        self.is_ended = self.has_left = False
         self.taken = 0
+
+    @override
+    def leave(self, items: Collection[Item]) -> Collection[Item]:
+        if not self.may_leave:
+            return items
+        self.has_left = True
+        self.most = float("inf")
+        return list(items)
 
     @override
     def expect(self, steps: int) -> None:
@@ -190,6 +202,7 @@ class _SlowReads:
         self._waiting = _WaitingReads()
         self.slices = ReadSlices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
+        self._holds = False  # the log waits for it
         self._urgent_steps = float(lengths.longest)  # that urgent reads may take together,
         self._urgent_at = 0  # as of then: nanoseconds
         self._scheduled = False  # the next slice of a slow read is scheduled
@@ -244,18 +257,22 @@ class _SlowReads:
             self.slices.resume()
         else:
             self.slices.cancel()
-        if self._read is not None and self.slices.done:
-            self._end(self._read)
+        if self._read is not None and (self.slices.done or self.slices.has_left):
+            self._let_log_go_on()
+            if self.slices.done:
+                self._end(self._read)
         self._continue()
 
     def _begin(self) -> None:
         now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
+            self._holds = True
         elif self._waiting and now >= self._others_first:
             self._read = self._waiting.take()
             if self._read.holds:
                 self._state.hold()
+                self._holds = True
         self._began = now
         self.slices.taken = 0  # by this read, which may not be wanted any more
         if self._read is not None and self._read.is_wanted():
@@ -267,6 +284,7 @@ class _SlowReads:
         """How many steps it may take. The log waits for urgent ones in a row: these have a share."""
         slices, longest = self.slices, self.slices.lengths.longest
         slices.most, slices.refusal = longest, ErrorCode.BAD_ARGUMENTS
+        slices.may_leave = not read.is_urgent
         if read.is_urgent:
             regained = (now - self._urgent_at) * longest / _URGENT_SHARE
             self._urgent_steps = min(self._urgent_steps + regained, longest)
@@ -278,16 +296,19 @@ class _SlowReads:
         elif read.in_pieces:
             slices.most = float("inf")
 
+    def _let_log_go_on(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._state.release()
+
     def _end(self, read: _SlowRead) -> None:
         if read.is_urgent:
             self._urgent_steps -= self.slices.taken
-        if read.holds:
-            self._state.release()
         now = self._now()
         taken = now - self._began
-        self._others_first = 0
+        self._others_first = now + max(0, self._others_first - self._began)  # an urgent read may have come
         if taken > self._few:
-            self._others_first = now + int(taken * self._share)
+            self._others_first += int(taken * self._share)
             self._waiting.took_long(read, now)
         self._read = None
 

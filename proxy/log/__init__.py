@@ -9,7 +9,7 @@ The path of a write, by the names to search for:
     Outbox.submit_all      a client's writes wait                      append/outbox.py
     Appender._pump         there is room for one more Txn              append/appender.py
     Outbox.cut             all that waits becomes one entry, numbered  append/outbox.py
-    Incarnation.append     its Txn: two compares and one put           append/membership.py
+    Incarnation.append     its Txn: two compares and one put           append/registration.py
       - - - etcd - - -     the entry has a revision now, its position
     Follow._take_message   the watch delivers it, to every proxy       follow/follow.py
     Follower.items_of      it takes its place in the order             follow/follower.py
@@ -36,9 +36,10 @@ slices   long work in slices of 5 ms, and when clients may read the state
 log      puts the parts together, and handles what the applier notices
 load     from a snapshot and the log to a state
 upkeep   snapshots, truncation, due nodes, the archive: what one proxy does for all
+foreign  keys under the prefix that are not zketcd's
 record   the tree's record in etcd, and whether this release can serve the tree
 seal     ends a tree that has moved: where it has gone, and at which position
-members  the other proxies: which live, by age; their clocks
+living   the other proxies: which live, by age; their clocks
 status   what this end of the log says of itself: to sessions, to operators, for metrics
 context  what each part works with; the settings
 """

@@ -12,14 +12,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from codec.constants import ErrorCode
-from proxy.log.append.outbox import Outbox, Sent
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
-from proxy.log.members import Peers
+from proxy.log.living import Peers
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
@@ -153,22 +154,27 @@ class Applier:
         syncs = outbox.syncs
         while self._backlog:
             item = self._backlog.popleft()
-            if type(item) is Apply:
-                sent = outbox.get(item.number) if item.incarnation == outbox.incarnation else None
-                if sent is None:
-                    self._apply_foreign(item)
-                else:
-                    if syncs:
-                        self._answer_syncs(syncs.take_all(), sent.began)
-                    self._apply_own(item, sent)
-            elif type(item) is Proven:
-                if outbox.incarnation:
-                    self._answer_syncs(syncs.proven(item.asked), item.began)
-                    self._notice(_OWN_APPLIED)
-            elif type(item) is Between:
-                item.work()
-            elif type(item) is not RecordChanged:  # `Follow` has the record
-                self._notice(item)  # type: ignore[arg-type]
+            match item:
+                case Apply():
+                    sent = outbox.get(item.number) if item.incarnation == outbox.incarnation else None
+                    if sent is None:
+                        self._apply_foreign(item)
+                    else:
+                        if syncs:
+                            self._answer_syncs(syncs.take_all(), sent.began)
+                        self._apply_own(item, sent)
+                case Proven():
+                    if outbox.incarnation:
+                        self._answer_syncs(syncs.proven(item.asked), item.began)
+                        self._notice(_OWN_APPLIED)
+                case Between():
+                    item.work()
+                case ProxyCame() | ProxyGone():
+                    self._notice(item)
+                case RecordChanged():
+                    pass  # `Follow` has the record
+                case _:
+                    assert_never(item)
             if self._backlog:
                 self.worker.rest()
 
@@ -219,9 +225,9 @@ class Applier:
 
     def _apply_own(self, item: Apply, sent: Sent) -> None:
         """An entry of ours: its requests are decoded already, and their clients wait for answers."""
-        kept: list[bool] | None = None
+        kept: Sequence[bool] | None = None
         if item.value != sent.original:
-            if sent.kept is None or item.value != sent.value:
+            if item.value != sent.value:
                 self._apply_strange(item, sent)
                 return
             kept = sent.kept

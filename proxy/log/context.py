@@ -4,8 +4,8 @@ from collections.abc import Collection, Container
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
-from proxy.log.follow.staleness import LIMIT
 from proxy.log.status import Stats
+from proxy.options import defaults
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
@@ -33,18 +33,24 @@ class Patience(NamedTuple):
 
 
 class LogSettings(NamedTuple):
-    """What an operator can set, and what follows from the release."""
+    """What an operator can set, what follows from the release, and numbers that only tests and proofs set."""
 
-    lease_seconds: int = 5  # without keep-alives for so long a proxy counts as dead; etcd may grant more
+    lease_seconds: int = (
+        defaults.LEASE
+    )  # without keep-alives for so long a proxy counts as dead; etcd may grant more
     rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
     home: Home = Home()  # where this proxy runs
     peer_port: PeerPort = PeerPort()  # where it takes entries of other proxies
-    max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
-    standby_within: int = 0  # seconds; a proxy that has not heard of the standby for so long stops serving
+    max_staleness: float = (
+        defaults.MAX_STALENESS
+    )  # seconds; a proxy whose state is older than this stops serving
+    standby_within: int = (
+        defaults.STANDBY_WITHIN
+    )  # seconds; a proxy that has not heard of the standby for so long stops serving
     archives: bool = False  # this proxy can archive the log
-    reserve: int = 10  # percent of etcd's quota
+    reserve: int = defaults.ETCD_RESERVE  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be
     # Appends in flight, at least and at most. With more near etcd, the proxy and etcd wait for each other.
     window: tuple[int, int] = (2, 8)
@@ -74,6 +80,9 @@ class SessionKeeper(Protocol):
 
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""
+
+    def carried_over(self, former: str) -> None:
+        """No session is attached any more to this incarnation, which is over."""
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.append.head_reader import HeadReader
@@ -25,8 +25,8 @@ from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.follow.standby_signs import Standby
-from proxy.log.load.start import forget_members, load_to_serve
-from proxy.log.members import Member, Members, Peer
+from proxy.log.living import LivingProxies, LivingProxy, Peer
+from proxy.log.load.start import forget_ensemble, load_to_serve
 from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
@@ -72,7 +72,7 @@ class Log:
         self._disagreed = disagreed
         self.machine = machine
         self.stats = stats
-        self.members = Members()
+        self.living = LivingProxies()
         #: Takes requests for the log.
         self.outbox = Outbox(
             Space(context.settings.reserve, machine, stats),
@@ -86,19 +86,19 @@ class Log:
             context.etcd,
             context.keys,
             machine,
-            self,
-            self,
-            context.settings.max_staleness,
-            clock,
-            self.applier.worker.drained,
-            Standby(context.etcd, context.keys, context.settings.standby_within, clock),
+            consumer=self,
+            successor=self,
+            limit=context.settings.max_staleness,
+            clock=clock,
+            drained=self.applier.worker.drained,
+            standby=Standby(context.etcd, context.keys, context.settings.standby_within, clock),
         )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
         peers = self.applier.peers
         peers.clock_changed = self._clock_changed
         self.combining = Combining(
-            context, self.members, lambda: peers.quiet_for(clock.time_ns() // 1_000_000)
+            context, self.living, lambda: peers.quiet_for(clock.time_ns() // 1_000_000)
         )
         self.incarnations = Incarnations(
             context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
@@ -112,7 +112,7 @@ class Log:
     @property
     def incarnation(self) -> str:
         """The name under which this proxy appends, or did so last."""
-        return self.incarnations.membership.current.name
+        return self.incarnations.registration.current.name
 
     @property
     def is_copy(self) -> bool:
@@ -121,13 +121,13 @@ class Log:
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
-        incarnations, current = self.incarnations, self.incarnations.membership.current
+        incarnations, current = self.incarnations, self.incarnations.registration.current
         staleness = self.follow.staleness
         return Contact(
             silence=staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
             lease=current.granted,
-            rank=self.members.rank(current.name),
+            rank=self.living.rank(current.name),
             freshness=staleness.freshness,
             why=staleness.why,
             is_alone=staleness.standby.is_silent,
@@ -137,14 +137,14 @@ class Log:
 
     def status(self) -> LogStatus:
         """The state of the log, for operators and for the writer of snapshots."""
-        current, follow, outbox = self.incarnations.membership.current, self.follow, self.outbox
+        current, follow, outbox = self.incarnations.registration.current, self.follow, self.outbox
         return LogStatus(
-            members=self.members,
+            living=self.living,
             peers=self.applier.peers,
             stats=self.stats,
             incarnation=current.name,
             is_registered=not current.is_over,
-            is_full=outbox.full,
+            is_full=outbox.is_full,
             pressure=None if outbox.space is None else outbox.space.pressure,
             record=follow.record.value,
             position=self.applier.position,
@@ -223,7 +223,7 @@ class Log:
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
             key = self.context.keys.proxy(successor)
-            while successor in self.members:
+            while successor in self.living:
                 try:
                     await self.context.etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
                 except EtcdError as error:
@@ -271,14 +271,14 @@ class Log:
             await self._until(self.follow.record.complete.wait())
             reads.cancel()
             await self.applier.worker.drained()
-            forget_members(self.machine)
+            forget_ensemble(self.machine)
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
         if self.follow.last_load.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
             self.incarnations.new_epoch(self.follow.last_load.cluster_id, self.machine.zxid)
-        keep_alive = self.incarnations.membership.keep_alive(lambda: self.follow.staleness.cut_off)
+        keep_alive = self.incarnations.registration.keep_alive(lambda: self.follow.staleness.cut_off)
         self._run(keep_alive, "keep this proxy's lease alive")
-        self._run(self.incarnations.run(), "be a member of the cluster")
+        self._run(self.incarnations.run(), "keep an incarnation")
         await self._until(self.incarnations.ready.wait(), self.follow.staleness.caught_up())
         self._loaded()
 
@@ -378,12 +378,12 @@ class Log:
 
     def _loaded(self) -> None:
         # Proxies that came since the former state are delivered after that was freed, which can take long.
-        members = {member.incarnation for member in self.members}
-        self._sessions.loaded(members | self.follow.follower.living.keys())
+        living = {proxy.incarnation for proxy in self.living}
+        self._sessions.loaded(living | self.follow.follower.living.keys())
 
     def _clock_changed(self, name: str, peer: Peer) -> None:
         """The clock of another proxy begins or ceases to differ from ours."""
-        who, ahead = self.members.get(name) or name, -peer.difference / 1000
+        who, ahead = self.living.get(name) or name, -peer.difference / 1000
         if not peer.differs:
             log.info("the clock of proxy %s agrees with this host's again", who)
             return
@@ -400,13 +400,13 @@ class Log:
             case ProxyCame():
                 self._proxy_came(notice)
             case ProxyGone(name, _):
-                member = self.members.get(name)
-                log.info("proxy %s is gone", member or name)
-                self.members.gone(name)
+                proxy = self.living.get(name)
+                log.info("proxy %s is gone", proxy or name)
+                self.living.gone(name)
                 self.applier.peers.forget(name)
                 self.combining.server.proxy_gone(name)
-                self.incarnations.membership.key_gone(name)
-                self._sessions.proxy_gone(name, member.lease if member is not None else 0)
+                self.incarnations.registration.key_gone(name)
+                self._sessions.proxy_gone(name, proxy.lease if proxy is not None else 0)
             case QuotaExceeded(path, what):
                 self._about_path.of(path).warn("quota exceeded at %s: %s", path, what)
             case BudgetSpent(path):
@@ -421,6 +421,8 @@ class Log:
                     error = TreeNotServable(unknown_level(prefix, error.level, levels))
                 if not self._failure.done():
                     self._failure.set_exception(error)
+            case _:
+                assert_never(notice)
 
     def _proxy_came(self, item: ProxyCame) -> None:
         try:
@@ -428,9 +430,9 @@ class Log:
         except BadValue as error:
             log.error("proxy %s: %s", item.incarnation, error)
             value = ProxyValue((), "")
-        member = Member(item.incarnation, item.revision, *value)
-        self.members.add(member)
-        log.info("proxy %s has come", member)
+        proxy = LivingProxy(item.incarnation, item.revision, *value)
+        self.living.add(proxy)
+        log.info("proxy %s has come", proxy)
         self._sessions.proxy_came(item.incarnation)
 
     def _disagreement(self, found: Disagreement) -> None:

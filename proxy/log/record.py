@@ -10,10 +10,20 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Reads
 from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
+from proxy.log.foreign import ours
+from proxy.log.living import LivingProxies, LivingProxy
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
 from schema.keys import Keyspace
-from schema.record import Seal, TreeRecord, decode_record, encode_record, is_incomplete_with_pages
+from schema.record import (
+    ProxyValue,
+    Seal,
+    TreeRecord,
+    decode_proxy,
+    decode_record,
+    encode_record,
+    is_incomplete_with_pages,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +48,7 @@ class TreeSealed(TreeNotServable):
 
 
 class Registered(NamedTuple):
-    """An incarnation and the create_revision of its proxy key."""
+    """An incarnation, and the revision at which its proxy key was put."""
 
     incarnation: str
     revision: int
@@ -83,12 +93,24 @@ async def look(etcd: Reads, keys: Keyspace) -> Look:
         except BadValue as error:
             raise TreeNotServable(f"the tree under {prefix} cannot be served: {error}") from error
     pair = found.kvs[0] if found.kvs else None
-    return Look(answer.revision, record, pair, proxies.kvs, bool(follows.kvs))
+    return Look(answer.revision, record, pair, ours(keys, proxies.kvs), bool(follows.kvs))
 
 
 def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
     """The incarnation that a proxy's key names."""
-    return proxy.key[len(keys.proxies) :].decode(errors="replace")
+    return keys.parse(proxy.key).incarnation
+
+
+def living_of(found: Look, keys: Keyspace) -> LivingProxies:
+    """The living proxies. Of one whose value this release cannot read only name and age are known."""
+    living = LivingProxies()
+    for key in found.proxies:
+        try:
+            value = decode_proxy(key.value)
+        except BadValue as error:
+            value = ProxyValue((), f"unknown: {error}")
+        living.add(LivingProxy(incarnation_of(keys, key), key.create_revision, *value))
+    return living
 
 
 async def create(etcd: Reads, keys: Keyspace, level: int) -> None:

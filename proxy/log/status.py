@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from proxy.log.members import Members, Peers
+from proxy.log.living import LivingProxies, Peers
 from proxy.support.latency import Histogram, RoundTrip
 from schema.followed import Lag
 from schema.record import TreeRecord
@@ -30,6 +30,14 @@ class Freshness(Enum):
     WRONG = "it is not what the log says: no client may see it, however long etcd is out of reach"
     LOADING = "as WRONG, and another state is being loaded in its place"
     GONE = "the tree cannot be served any more, for instance since it was moved"
+
+
+class Offers(Enum):
+    """What clients can get at a proxy."""
+
+    ALL = "sessions of the tree, which may write"
+    READS = "sessions that only read"
+    NOTHING = "not even a look at the state"
 
 
 class Contact(NamedTuple):
@@ -61,14 +69,12 @@ class Contact(NamedTuple):
         return self.why if self.freshness is Freshness.GONE else ""
 
     @property
-    def readable(self) -> bool:
-        """Whether clients may see the state."""
-        return self.freshness in (Freshness.RECENT, Freshness.OLD)
-
-    @property
-    def writable(self) -> bool:
-        """Whether clients can have sessions of the tree, which may write."""
-        return self.in_touch and not self.is_copy
+    def offers(self) -> Offers:
+        """What clients can get now."""
+        if self.in_touch and not self.is_copy:
+            return Offers.ALL
+        may_be_seen = self.freshness in (Freshness.RECENT, Freshness.OLD)
+        return Offers.READS if may_be_seen else Offers.NOTHING
 
 
 @dataclass(slots=True)
@@ -116,9 +122,9 @@ class Combined(NamedTuple):
 
 
 class LogStatus(NamedTuple):
-    """A proxy's end of the log at one moment; `members`, `peers` and `stats` are live."""
+    """A proxy's end of the log at one moment; `living`, `peers` and `stats` are live."""
 
-    members: Members  # the living proxies
+    living: LivingProxies  # the living proxies
     peers: Peers  # what the other proxies' entries show
     stats: Stats
     incarnation: str = ""  # the name under which this proxy appends, or did so last
@@ -129,7 +135,7 @@ class LogStatus(NamedTuple):
     position: int = 0  # of the last entry applied
     backlog: int = 0  # items of the log that wait to be applied
     outstanding: int = 0  # requests of this proxy without an outcome
-    unanswered: int = 0  # appends that etcd has not answered
+    unanswered: int = 0  # entries that may not be in the log yet
     age: float = 0.0  # how many seconds old the state may be
     replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
@@ -140,4 +146,4 @@ class LogStatus(NamedTuple):
     @property
     def is_eldest(self) -> bool:
         """Whether this proxy is the eldest living one."""
-        return self.members.eldest == self.incarnation
+        return self.living.eldest == self.incarnation

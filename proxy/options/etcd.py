@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from proxy.options import values
-from proxy.options.table import option
+from proxy.options.table import file_option, option
 
 HTTP2 = "http2"
 GRPCIO = "grpcio"
@@ -32,24 +31,12 @@ _LONGEST_PASSWORD = 4096  # bytes
 class EtcdAccess:
     """Certificates are PEM files; "" means none."""
 
-    ca: str = option(
-        "PEM file of the CA that signed etcd's certificate; refused with http:// endpoints",
-        name="--etcd-ca",
-        type=values.file,
-        metavar="FILE",
+    ca: str = file_option(
+        "PEM file of the CA that signed etcd's certificate; refused with http:// endpoints", name="--etcd-ca"
     )
-    cert: str = option(
-        "PEM file of the certificate that zketcd shows to etcd",
-        name="--etcd-cert",
-        type=values.file,
-        metavar="FILE",
-    )
-    key: str = option(
-        "PEM file of the key of --etcd-cert, without a password",
-        name="--etcd-key",
-        type=values.file,
-        metavar="FILE",
-        secret_file=True,
+    cert: str = file_option("PEM file of the certificate that zketcd shows to etcd", name="--etcd-cert")
+    key: str = file_option(
+        "PEM file of the key of --etcd-cert, without a password", name="--etcd-key", secret_file=True
     )
     user: str = option("etcd user, if etcd has authentication enabled", name="--etcd-user", metavar="NAME")
     password: str = option(
@@ -58,12 +45,10 @@ class EtcdAccess:
         metavar="WORD",
         secret=True,
     )
-    password_file: str = option(
+    password_file: str = file_option(
         "file with the password of --etcd-user as its only line, 4,096 bytes at most; read whenever zketcd"
         " authenticates, so that the password can be changed (docs/etcd.md)",
         name="--etcd-password-file",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
     transport: str = option(

@@ -32,7 +32,6 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
         ours: dict[str, Any] = {
             "auto_env_var_prefix": VARIABLES,
             "config_file_parser_class": _TomlFile,
-            "allow_abbrev": False,
         }
         super().__init__(**ours | options)
 

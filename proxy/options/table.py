@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, NamedTuple
 
+from proxy.options import values
+
 _SWITCH = ("on", "off")
 _KEY = "option"
 IS_SECRET = "is_secret"
@@ -61,6 +63,16 @@ def switch(
     return option(
         help, name=name, zoo=zoo, choices=_SWITCH, default=default, final=lambda value: value == "on", **more
     )
+
+
+def truth(help: str, default: str = "false", **more: Any) -> Any:
+    """A field that is True for `true` and False for `false`, as settings of ZooKeeper's."""
+    return option(help, type=values.truth, default=default, metavar="BOOL", **more)
+
+
+def file_option(help: str, **more: Any) -> Any:
+    """A field that is the name of a file that can be read."""
+    return option(help, type=values.file, metavar="FILE", **more)
 
 
 def group(options: type) -> Mapping[str, Any]:

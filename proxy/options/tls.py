@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from proxy.options import values
 from proxy.options import zoo_values as zoo
-from proxy.options.table import option
+from proxy.options.table import file_option, option
 
 CLIENT_AUTH = ("none", "want", "need")
 LISTEN_TLS = ("detect", "only", "off")
@@ -22,16 +22,8 @@ def _subject(text: str) -> str:
 class ClientTls:
     """How clients are served over TLS; without `cert` they are not. Files are PEM; "" means none."""
 
-    cert: str = option(
-        "PEM file of this server's certificate chain", name="--tls-cert", type=values.file, metavar="FILE"
-    )
-    key: str = option(
-        "PEM file of the key of --tls-cert",
-        name="--tls-key",
-        type=values.file,
-        metavar="FILE",
-        secret_file=True,
-    )
+    cert: str = file_option("PEM file of this server's certificate chain", name="--tls-cert")
+    key: str = file_option("PEM file of the key of --tls-cert", name="--tls-key", secret_file=True)
     key_password: str = option(
         "password of --tls-key; safer in the environment or in a file than on the command line",
         name="--tls-key-password",
@@ -39,11 +31,9 @@ class ClientTls:
         zoo={"ssl.keyStore.password": str, "ssl.keyStore.passwordPath": zoo.first_line},
         secret=True,
     )
-    ca: str = option(
+    ca: str = file_option(
         "PEM file of the CAs that sign clients' certificates, for --tls-client-auth want and need",
         name="--tls-ca",
-        type=values.file,
-        metavar="FILE",
     )
     client_auth: str = option(
         "whether clients may show a certificate (want), must show one (need), or are not asked (none)"

@@ -1,15 +1,46 @@
-"""The names of the four-letter words, and which of them are answered. Pure.
+"""The four-letter words, but for their answers (`proxy.admin.four_letter`), and which are answered. Pure.
 
 ZooKeeper's `4lw.commands.whitelist` (FourLetterCommands.isEnabled); Keeper's words obey the same list.
 """
 
-_OF_ZOOKEEPER = "conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs"
-_OF_KEEPER = "apiv clrs csnp ftfl lgif rcfg rclc rcvr rqld"
-ZOOKEEPER = frozenset(_OF_ZOOKEEPER.split())
-KEEPER = frozenset(_OF_KEEPER.split())
-KNOWN = ZOOKEEPER | KEEPER
-#: Those whose answers are lists without a bound.
-LISTS = frozenset({"cons", "dump", "stat", "wchc", "wchp"})
+from typing import NamedTuple
+
+
+class Word(NamedTuple):
+    """What is known of a word."""
+
+    #: Its answer is a list without a bound: over HTTP few of these are made at once.
+    is_list: bool = False
+    #: It is answered also while clients are not served, as ZooKeeper's is without a quorum.
+    without_quorum: bool = False
+
+
+_LIST = Word(is_list=True)
+_ANY_TIME = Word(without_quorum=True)
+ZOOKEEPER = {
+    "conf": Word(),
+    "cons": _LIST,
+    "crst": Word(),
+    "dirs": Word(),
+    "dump": _LIST,
+    "envi": _ANY_TIME,
+    "gtmk": _ANY_TIME,
+    "hash": Word(),
+    "isro": _ANY_TIME,
+    "mntr": Word(),
+    "ruok": _ANY_TIME,
+    "srst": Word(),
+    "srvr": Word(),
+    "stat": _LIST,
+    "stmk": _ANY_TIME,
+    "wchc": _LIST,
+    "wchp": _LIST,
+    "wchs": Word(),
+}
+KEEPER = dict.fromkeys(["apiv", "clrs", "csnp", "ftfl", "lgif", "rcfg", "rclc", "rcvr", "rqld"], _ANY_TIME)
+WORDS = ZOOKEEPER | KEEPER
+KNOWN = frozenset(WORDS)
+LISTS = frozenset(name for name, word in WORDS.items() if word.is_list)
 ALWAYS = frozenset({"srvr"})
 """zkServer.sh needs it: ZooKeeper answers it whatever its list says."""
 DEFAULT = "srvr,ruok,isro,mntr,dirs,lgif"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.options import values
-from proxy.options.table import option
+from proxy.options.table import file_option, option, truth
 from proxy.sasl import jaas, users
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.principal import Naming, realm_of
@@ -64,10 +64,8 @@ def _schemes(text: str) -> tuple[str, ...]:
 class SaslOptions:
     """The options as they are given."""
 
-    jaas_file: str = option(
+    jaas_file: str = file_option(
         "JAAS file of a ZooKeeper server: users of DIGEST-MD5, or a keytab (java.security.auth.login.config)",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
     jaas_section: str = option(
@@ -88,18 +86,14 @@ class SaslOptions:
         final=lambda found: found or (),
         secret=True,
     )
-    users_file: str = option(
+    users_file: str = file_option(
         "file with a user of DIGEST-MD5 on each line, as --sasl-user has them",
         name="--sasl-users-file",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
-    keytab: str = option(
+    keytab: str = file_option(
         "keytab of --sasl-principal, for clients that authenticate by GSSAPI (Kerberos); needs python-gssapi",
         name="--sasl-keytab",
-        type=values.file,
-        metavar="FILE",
         secret_file=True,
     )
     principal: str = option(
@@ -115,31 +109,22 @@ class SaslOptions:
         type=_names,
         metavar="NAMES",
     )
-    remove_host: bool = option(
+    remove_host: bool = truth(
         "whether ACLs name a principal of this realm without its host"
         " (zookeeper.kerberos.removeHostFromPrincipal)",
         name="--kerberos-remove-host",
-        type=values.truth,
-        default="false",
-        metavar="BOOL",
         zoo="kerberos.removeHostFromPrincipal",
     )
-    remove_realm: bool = option(
+    remove_realm: bool = truth(
         "whether ACLs name a principal of this realm without the realm"
         " (zookeeper.kerberos.removeRealmFromPrincipal)",
         name="--kerberos-remove-realm",
-        type=values.truth,
-        default="false",
-        metavar="BOOL",
         zoo="kerberos.removeRealmFromPrincipal",
     )
-    allow_failed: bool = option(
+    allow_failed: bool = truth(
         "whether a client whose SASL fails is served without its identity, instead of being closed"
         " (zookeeper.allowSaslFailedClients)",
         name="--allow-sasl-failed-clients",
-        type=values.truth,
-        default="false",
-        metavar="BOOL",
         zoo="allowSaslFailedClients",
     )
     schemes: tuple[str, ...] = option(

@@ -8,7 +8,7 @@ budgets a request costs one look at an empty dict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 from zlib import crc32
 
 from codec.constants import CreateMode, ErrorCode
@@ -23,8 +23,6 @@ from schema.paths import is_valid
 LEVEL = 2
 #: More budgets would make each digest slow.
 MOST_BUDGETS = 256
-#: What they count.
-COUNTED = (Effect.CREATES, Effect.SETS_DATA, Effect.SETS_ACL)
 
 _MILLI = 1000
 _SKEW = 1000  # milliseconds by which a clock may be behind the others before it is set to them
@@ -217,6 +215,20 @@ class Budgets(ByPath[Budget]):
     def left(self) -> Mapping[str, tuple[int, int]]:
         """The writes and bytes that are left now, by path, in thousandths."""
         return {path: self[path].left_at(self._clock) for path in sorted(self)}
+
+
+def _counts(effect: Effect) -> bool:
+    match effect:
+        case Effect.CREATES | Effect.SETS_DATA | Effect.SETS_ACL:
+            return True
+        case Effect.NOTHING | Effect.DELETES | Effect.OF_PARTS:
+            return False
+        case _:
+            assert_never(effect)
+
+
+#: What budgets count.
+COUNTED = tuple(filter(_counts, Effect))
 
 
 def _written(effect: Effect, fields: Any, pause: Pause) -> Iterator[tuple[str, int]]:

@@ -92,7 +92,8 @@ def load(
     for page in join(node_pages):
         columns = NodePage(page)
         total += page_hash(columns)
-        machine.tree.enter_all(columns.paths, nodes_of(columns), columns.numbers("owner"), columns.data_bytes)
+        owners = columns.numbers("owner") if columns.has("owner") else ()
+        machine.tree.enter_all(columns.paths, nodes_of(columns), owners, columns.data_bytes)
         machine.tree.acl_size += columns.acl_bytes()
     machine.tree.link_all()
     for page in session_pages:

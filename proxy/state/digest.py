@@ -41,8 +41,8 @@ def node_hash(path: str, node: Node, pause: Pause = NO_PAUSE) -> int:
 def page_hash(page: NodePage) -> int:
     """The sum of the hashes of a page's nodes: much faster than `node_hash` of each."""
     paths = page.raw_paths
-    if b"/" in paths:
-        paths = [b"" if path == b"/" else path for path in paths]
+    if paths[0] == b"/":
+        paths = [b"", *paths[1:]]
     stats = [stat for (stat,) in _STAT.iter_unpack(page.rows(*_DIGESTED))]
     hashes = map(_crc32, stats, map(_crc32, page.data, map(_crc32, paths)))
     first, last = page.paths[0], page.paths[-1]

@@ -111,6 +111,7 @@ class Machine(State):
             return self._execute_proxy_request(request)
         opcode = request.opcode
         session_id = request.session_id
+        before = self.zxid
         # As ZooKeeper, which counts each request that it prepares, also those that it then refuses.
         if opcode != _SYNC:
             self.zxid += 1
@@ -121,7 +122,7 @@ class Machine(State):
             return _MOVED
         operation = self._writes.get(opcode)
         if operation is None:
-            self.zxid -= 1
+            self.zxid = before
             return _UNIMPLEMENTED
         tx.zxid = self.zxid
         tx.session_id = session_id
@@ -136,7 +137,7 @@ class Machine(State):
             costs = self.budgets.costs_of(operation.effect, fields, tx.pause) if self.budgets else None
             if costs and (spent := self.budgets.spent(costs)) is not None:
                 # As ZooKeeper, which spends no zxid on a request that it throttles.
-                self.zxid -= 1
+                self.zxid = before
                 self.throttled = spent
                 return _THROTTLED
             result = operation.apply(tx, fields)
@@ -149,8 +150,8 @@ class Machine(State):
             outcome = Outcome(refusal.code, refusal.body)
         except MalformedPacket as error:
             tx.rollback()
-            if opcode != _SYNC and not spends_zxid(opcode, error):
-                self.zxid -= 1
+            if not spends_zxid(opcode, error):
+                self.zxid = before
             outcome = Outcome(code_of(operation, error), b"")
         except MemoryError:
             raise

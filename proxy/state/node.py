@@ -5,7 +5,7 @@ of data. With its fields apart it would take 320 bytes, 64 more when it has been
 Stat has been read (docs/decisions/0037-packed-znodes.md).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from struct import Struct
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_in
 # So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16
 _MEASURED_PER_STEP = 64  # names
+_SHORT = 256  # characters
 
 # Packed nodes have at most so many different ACLs, none of more characters than this; nodes with other ones
 # stay full nodes. The classes of these ACLs are never freed.
@@ -92,11 +93,18 @@ class FullNode(Znode):
             packed = self._stat = pack_stat(self, len(children) if children else 0)
         return packed
 
-    def names(self, pause: Pause = NO_PAUSE) -> bytes:
-        """The names of its children, packed; cached. May raise TooLong; BADARGUMENTS if they are too many."""
+    def names(
+        self, pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None, is_last: bool = False
+    ) -> bytes:
+        """The names of its children, packed; cached. Raises as `pack_children`, which says what `then` is."""
         packed = self._names
         if packed is None:
-            packed = self._names = pack_children(self.children or (), pause)
+            as_of = self.pzxid
+            packed = pack_children(self.children or (), pause, then, is_last)
+            if self.pzxid == as_of:
+                self._names = packed
+        elif then is not None:
+            then()
         return packed
 
     def names_size(self, pause: Pause = NO_PAUSE) -> int:
@@ -186,8 +194,12 @@ class PackedNode(bytes):
         """The node's Stat as ZooKeeper sends it."""
         return self[_TAIL:]
 
-    def names(self, _pause: Pause = NO_PAUSE) -> bytes:
+    def names(
+        self, _pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None, _is_last: bool = False
+    ) -> bytes:
         """The names of no children, packed."""
+        if then is not None:
+            then()
         return _NO_NAMES
 
     def names_size(self, _pause: Pause = NO_PAUSE) -> int:
@@ -294,12 +306,13 @@ _HEAD_AND_STAT = Struct(f"{_HEAD}s{STAT.size}s")
 
 def _odd(page: NodePage, full: Sequence[int], indexes: Sequence[int]) -> list[int]:
     """The places of a page's znodes whose columns are not those of a packed node. `full`: ACLs."""
-    found = [place for place, created in enumerate(page.numbers("created")) if created]
-    if min(page.lengths) < 0:
+    found: list[int] = []
+    if page.has("created"):
+        found += [place for place, created in enumerate(page.numbers("created")) if created]
+    if page.has_null:
         found += [place for place, length in enumerate(page.lengths) if length < 0]
-    owners = page.numbers("owner")
-    if min(owners) < 0:
-        found += [place for place, owner in enumerate(owners) if owner < 0]
+    if page.has("owner"):
+        found += [place for place, owner in enumerate(page.numbers("owner")) if owner < 0]
     if full:
         found += [place for place, index in enumerate(indexes) if index in full]
     return found
@@ -310,9 +323,15 @@ def pack_names(names: Collection[str], pause: Pause) -> bytes:
     return _pack_texts(names, 0, pause)
 
 
-def pack_children(paths: Collection[str], pause: Pause) -> bytes:
-    """The names of a node's children, from their paths. Raises as `pack_names`."""
-    return _pack_texts(paths, _start_of_names(paths), pause)
+def pack_children(
+    paths: Collection[str], pause: Pause, then: Callable[[], None] | None = None, is_last: bool = False
+) -> bytes:
+    """The names of a node's children, from their paths. Raises as `pack_names`.
+
+    `then` is called when nothing more is raised, while the state is what the names show. `is_last`: nothing
+    more is read, so the state may change while very many are packed.
+    """
+    return _pack_texts(paths, _start_of_names(paths), pause, then, is_last)
 
 
 def child_names(node: Node) -> Iterator[str]:
@@ -335,30 +354,52 @@ def _size(texts: Collection[str], start: int, pause: Pause) -> int:
     return found - start * len(texts)
 
 
-def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
+def _pack_texts(
+    texts: Collection[str],
+    start: int,
+    pause: Pause,
+    then: Callable[[], None] | None = None,
+    is_last: bool = False,
+) -> bytes:
     """Pack what the texts have from a place on."""
-    steps = len(texts) // PACKED_PER_STEP
+    count = len(texts)
+    steps = count // PACKED_PER_STEP
     pause.expect(steps)
     size = _size(texts, start, pause)
     pause.expect(steps + size // BYTES_PER_STEP)
     if size > bounded.MOST:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    if then is not None:
+        then()
     is_long = size > pause.every * BYTES_PER_STEP
-    if len(texts) <= pause.every and not is_long:
+    if count <= pause.every and not is_long:
         return pack_strings([text[start:] for text in texts] if start else texts)
+    if is_last:
+        texts = pause.leave(texts)
     body = bounded.Body(pause)
-    body.add(INT.pack(len(texts)))
-    for some in (pause.texts if is_long else pause.batches)(texts, 2):
-        body.add(_pack_many([text[start:] for text in some]))
+    body.add(INT.pack(count))
+    are_long = is_long and size > count * _SHORT
+    for some in (pause.texts if are_long else pause.batches)(texts, 2):
+        body.add(_pack_many(some, start))
     return body.whole()
 
 
-def _pack_many(texts: Sequence[str]) -> bytes:
-    """Strings, as in a vector. Short ones of ASCII take half the time of others."""
-    if max(map(len, texts)) < len(_SIZES):
+def _pack_many(texts: Sequence[str], start: int) -> bytes:
+    """What the texts have from a place on, as in a vector. They have the same before it.
+
+    Names of one length take a fifth of the time of others, and short ones of ASCII half of it.
+    """
+    longest = max(map(len, texts))
+    if start and longest == min(map(len, texts)):
+        joined = "".join(texts)
+        if joined.isascii():
+            # No name has a slash: so what is found is the path of the parent.
+            return joined.encode().replace(texts[0][:start].encode(), INT.pack(longest - start))
+    names = [text[start:] for text in texts] if start else texts
+    if longest - start < len(_SIZES):
         joined = "".join(
-            chain.from_iterable(zip(map(_SIZES.__getitem__, map(len, texts)), texts, strict=True))
+            chain.from_iterable(zip(map(_SIZES.__getitem__, map(len, names)), names, strict=True))
         )
         if joined.isascii():
             return joined.encode()
-    return pack_strings(texts)[INT.size :]
+    return pack_strings(names)[INT.size :]

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from codec.jute import Reader
 from proxy.state.auth.scheme import Identities
 from proxy.state.effect import Effect as Effect
 from proxy.state.node import Node
@@ -73,22 +74,49 @@ AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
 CountSteps = Callable[[Reading, Client, bytes, int], int]
 
 
+def few(_reading: Reading, _client: Client, _frame: bytes, _position: int) -> int:
+    """The steps of a read that is never slow, whatever the state and the request are."""
+    return 0
+
+
+# (what it reads, the client, path) -> the result of a part of a multiRead. Raises Refusal.
+AnswerPart = Callable[[Reading, Client, str], bytes]
+
+
+class ReadPart(NamedTuple):
+    """How a read is a part of a multiRead."""
+
+    # Its fields, of which the first is the path. Raises NullString.
+    decode: Callable[[Reader], tuple[Any, ...]]
+    # (what it reads, its fields, the steps of the parts before it) -> with its own. May raise TooLong.
+    expect: Callable[[Reading, Any, int], int]
+    # As ZooKeeper answers it, from the path alone; None: it is a part in Keeper's form only.
+    plain: AnswerPart | None = None
+
+
 class ReadOperation(NamedTuple):
     """An operation that is answered from the tree of the client's own proxy."""
 
     answer: AnswerRead
-    cost: Cost = Cost.BYTES
-    # One request may be slow: it is answered alone, and leaves time for other clients.
-    heavy: bool = False
+    # Counted before a write after it is sent to the log. One that may be slow is answered alone, and leaves
+    # time for other clients.
+    steps: CountSteps
+    # But while it is not slow, it may be answered in a run of reads: only its reply may be large.
+    in_runs: bool = False
     # A slow one needs no single state: the log may be applied between two of its slices.
     in_pieces: bool = False
-    # Before a write after it is sent to the log; None: always few.
-    steps: CountSteps | None = None
+    cost: Cost = Cost.BYTES
+    part: ReadPart | None = None
     # Its body begins with a path.
     has_path: bool = True
     # For operators: the end of its op_count_* among the metrics, and its name in `lop`, if it has one there.
     counted: str = ""
     word: str = ""
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether one request may be slow, and is answered alone."""
+        return self.steps is not few and not self.in_runs
 
 
 class WriteOperation(NamedTuple):
@@ -123,20 +151,20 @@ class WriteOperation(NamedTuple):
 class Operations:
     """The requests that a server, or one of its connections, answers, by opcode. Connections share one."""
 
-    __slots__ = ("answers", "extended", "light", "pathless", "reads", "short", "writes")
+    __slots__ = ("answers", "keeper", "light", "pathless", "reads", "short", "writes")
 
     def __init__(
-        self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation], *, extended: bool
+        self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation], *, keeper: bool
     ) -> None:
-        """`extended`: with Keeper's handshake and operations."""
+        """`keeper`: with Keeper's handshake and operations."""
         self.reads = reads
         self.writes = writes
-        self.extended = extended
+        self.keeper = keeper
         #: How reads are answered, and those of them that are light.
         self.answers: dict[int, AnswerRead] = {opcode: read.answer for opcode, read in reads.items()}
-        self.light = {opcode: read.answer for opcode, read in reads.items() if not read.heavy}
+        self.light = {opcode: read.answer for opcode, read in reads.items() if not read.is_heavy}
         #: Of the light ones, those that never take long.
-        self.short = frozenset(opcode for opcode in self.light if reads[opcode].steps is None)
+        self.short = frozenset(opcode for opcode, read in reads.items() if read.steps is few)
         #: Those whose body does not begin with a path.
         rows: list[tuple[int, ReadOperation | WriteOperation]] = [*reads.items(), *writes.items()]
         self.pathless = frozenset(opcode for opcode, row in rows if not row.has_path)

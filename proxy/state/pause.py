@@ -70,6 +70,10 @@ class Pause:
     def expect(self, steps: int) -> None:
         """Called before anything is changed: so many steps follow. May raise TooLong."""
 
+    def leave(self, items: Collection[Item]) -> Collection[Item]:
+        """The items. Called by a read that from here on needs only these: the state may change."""
+        return items
+
     def each(self, items: Collection[Item]) -> Iterable[Item]:
         """The items, one a step, with pauses between them. They must not change meanwhile."""
         self._left -= len(items)

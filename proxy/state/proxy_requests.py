@@ -1,4 +1,4 @@
-"""The requests of proxies and operators: of sessions, due nodes, levels, budgets, a followed ZooKeeper.
+"""The requests of proxies and operators: of sessions, due nodes, levels, budgets and copies.
 
 They are like operations, but each counts its zxid itself. A request returns the changes of sessions.
 """

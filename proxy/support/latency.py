@@ -23,18 +23,18 @@ _NEVER = 1 << 62
 
 
 class Histogram:
-    """Times of one kind of request."""
+    """Times of one kind of request, or other numbers."""
 
-    __slots__ = ("buckets", "nanos")
+    __slots__ = ("buckets", "total")
 
     def __init__(self) -> None:
         self.buckets = [0] * BUCKETS
-        self.nanos = 0
+        self.total = 0
 
-    def note(self, nanos: int, count: int = 1) -> None:
-        """`count` requests took so long each."""
-        self.buckets[nanos.bit_length()] += count
-        self.nanos += nanos * count
+    def note(self, value: int, count: int = 1) -> None:
+        """It was `count` times this."""
+        self.buckets[value.bit_length()] += count
+        self.total += value * count
 
     @property
     def count(self) -> int:
@@ -45,14 +45,14 @@ class Histogram:
         """A histogram of what both have counted."""
         made = Histogram()
         made.buckets = [one + two for one, two in zip(self.buckets, other.buckets, strict=True)]
-        made.nanos = self.nanos + other.nanos
+        made.total = self.total + other.total
         return made
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """What has come since it was like `earlier`."""
         made = Histogram()
         made.buckets = [now - then for now, then in zip(self.buckets, earlier.buckets, strict=True)]
-        made.nanos = self.nanos - earlier.nanos
+        made.total = self.total - earlier.total
         return made
 
     def quantile(self, share: float) -> int:
@@ -122,7 +122,7 @@ class Latency(_Extremes):
         """The mean of all requests since the last reset, in milliseconds; 0 if there was none."""
         every = self.recent(updates=False).plus(self.recent(updates=True))
         count = every.count
-        return round(every.nanos / count / MILLISECOND, 4) if count else 0.0
+        return round(every.total / count / MILLISECOND, 4) if count else 0.0
 
 
 class ConnectionLatency(_Extremes):
@@ -157,7 +157,7 @@ class ConnectionLatency(_Extremes):
         nanos = now - started
         histogram = self._by_opcode[opcode]
         histogram.buckets[nanos.bit_length()] += count
-        histogram.nanos += nanos * count
+        histogram.total += nanos * count
         server = self._server
         if nanos < server.low:
             server.low = nanos
@@ -183,7 +183,7 @@ class ConnectionLatency(_Extremes):
         for opcode, count in runs:
             histogram = self._by_opcode[opcode]
             histogram.buckets[bucket] += count
-            histogram.nanos += nanos * count
+            histogram.total += nanos * count
             self.count += count
             self.nanos += nanos * count
 

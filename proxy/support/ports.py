@@ -40,7 +40,7 @@ _OF_CLIENT = (
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 _HANDSHAKE = 5.0  # seconds for TLS
 
-Peer: TypeAlias = tuple[Any, ...]
+SocketAddress: TypeAlias = tuple[Any, ...]
 """An address and a port, as the socket has them."""
 
 
@@ -50,7 +50,7 @@ class Acceptor:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        accepted: Callable[[socket.socket, Peer], None],
+        accepted: Callable[[socket.socket, SocketAddress], None],
         whom: str,
         at_once: int = _AT_ONCE,
     ) -> None:
@@ -78,7 +78,7 @@ class Acceptor:
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(self._at_once):
             try:
-                client, peer = listener.accept()
+                client, peername = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -90,7 +90,7 @@ class Acceptor:
                 self._loop.remove_reader(listener.fileno())
                 self._loop.call_later(_PAUSE, self._accept_again, listener)
                 return
-            self._accepted(client, peer)
+            self._accepted(client, peername)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if self._listener is listener:
@@ -169,8 +169,8 @@ class BoundedPort:
         self._acceptor.close()
         await self._tasks.close()
 
-    def _accepted(self, client: socket.socket, peer: Peer) -> None:
-        address = source_of(str(peer[0]))
+    def _accepted(self, client: socket.socket, peername: SocketAddress) -> None:
+        address = source_of(str(peername[0]))
         in_all, per_address = self._bounds
         most = ""
         if self.taken[address] >= per_address:

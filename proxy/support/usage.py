@@ -16,6 +16,10 @@ from typing import Any, NoReturn
 class Parser(argparse.ArgumentParser):
     """argparse's parser, and base of its subcommands' parsers, without the whole usage before an error."""
 
+    def __init__(self, **options: Any) -> None:
+        """As argparse's, but an option has to be written out."""
+        super().__init__(**{"allow_abbrev": False, **options})
+
     def error(self, message: str) -> NoReturn:
         """Print the error as one line on standard error; exit with 2."""
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())} (see --help)\n")

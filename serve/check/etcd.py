@@ -4,12 +4,10 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
 from http.client import HTTPException
 from statistics import median
 
 from ctl import clocks
-from ctl.history import homes_of
 from proxy.config import Config
 from proxy.etcd import metrics, versions
 from proxy.etcd.access import Access
@@ -17,13 +15,11 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdNoToken, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
-from proxy.log.members import Member
-from proxy.log.record import Look, TreeNotServable, incarnation_of, is_copy, look, servable
+from proxy.log.record import TreeNotServable, is_copy, living_of, look, servable
 from proxy.state.level import KNOWN
 from schema.errors import BadValue
 from schema.followed import Lag, decode_lag
 from schema.keys import Keyspace
-from schema.record import decode_proxy
 from serve.check.finding import Finding, doubtful, good, wrong
 from serve.check.peers import check_peers
 
@@ -219,21 +215,6 @@ def _quantile(samples: Mapping[str, float], share: float) -> float | None:
     return next((end for end, count in buckets if count >= share * total), None) if total else None
 
 
-def _members(found: Look, keys: Keyspace) -> list[Member]:
-    """The living proxies, the eldest first; not those of a release that registers otherwise."""
-    members = []
-    for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
-        with suppress(BadValue):
-            value = decode_proxy(proxy.value)
-            name, revision = incarnation_of(keys, proxy), proxy.create_revision
-            members.append(
-                Member(
-                    name, revision, value.levels, value.version, home=value.home, peer_port=value.peer_port
-                )
-            )
-    return members
-
-
 async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     """Rights, round trip, and what is under the prefix."""
     prefix = keys.prefix.decode()
@@ -277,11 +258,10 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     except (EtcdError, TreeNotServable, BadValue) as error:
         yield wrong("--prefix", str(error))
         return
-    yield good(
-        "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
-    )
-    async for finding in check_peers(_members(found, keys), median(took)):
+    living = living_of(found, keys)
+    homes = living.homes
+    yield good("--prefix", f"the tree under {prefix} has level {record.level} and {len(homes)} live proxies")
+    async for finding in check_peers(living.servers, median(took)):
         yield finding
-    homes = homes_of(found, keys)
     for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():
         yield _clock_of(f"proxy {name} on {homes[name].host or 'an unknown host'}", ahead)

@@ -63,13 +63,7 @@ def _files(config: Config) -> Iterator[Finding]:
 
 
 def _ports(config: Config) -> Iterator[Finding]:
-    addresses = (
-        ("--listen", config.listen),
-        ("--secure-listen", config.tls.secure),
-        ("--peer-listen", config.peer_listen),
-        ("--admin-listen", config.admin),
-    )
-    for option, address in addresses:
+    for option, address in config.addresses.items():
         if address is None:
             continue
         name = listening_address(*address)

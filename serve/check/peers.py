@@ -3,40 +3,40 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from proxy.log.members import Member
+from proxy.log.living import LivingProxy
 from serve.check.finding import Finding, doubtful, good
 
 _TIMEOUT = 2.0  # seconds, as a proxy waits
 _NEAR = 0.005  # seconds
 
 
-async def check_peers(members: Sequence[Member], distance: float) -> AsyncIterator[Finding]:
+async def check_peers(living: Sequence[LivingProxy], distance: float) -> AsyncIterator[Finding]:
     """Findings about the living proxies, the eldest first.
 
     `distance`: seconds of a linearizable read, for which etcd's members ask each other.
     """
-    lacking = [member for member in members if not member.peer_port.address]
-    if len(lacking) == len(members):
-        if len(members) > 1 and distance < _NEAR:
+    lacking = [proxy for proxy in living if not proxy.peer_port.address]
+    if len(lacking) == len(living):
+        if len(living) > 1 and distance < _NEAR:
             yield good(
                 "--peer-listen",
-                f"none of the {len(members)} proxies has it: with it at all of them writes would take less"
+                f"none of the {len(living)} proxies has it: with it at all of them writes would take less"
                 " CPU time",
             )
         return
-    for member in lacking:
-        yield doubtful("--peer-listen", f"proxy {member} lacks it: so each proxy appends its own entries")
-    for member in members:
-        if address := member.peer_port.address:
+    for proxy in lacking:
+        yield doubtful("--peer-listen", f"proxy {proxy} lacks it: so each proxy appends its own entries")
+    for proxy in living:
+        if address := proxy.peer_port.address:
             why = await _why_not(address)
             if why:
-                yield doubtful("--peer-listen", f"{address} of proxy {member} cannot be reached: {why}")
+                yield doubtful("--peer-listen", f"{address} of proxy {proxy} cannot be reached: {why}")
             else:
-                yield good("--peer-listen", f"{address} of proxy {member} can be reached")
+                yield good("--peer-listen", f"{address} of proxy {proxy} can be reached")
     if not lacking:
         yield good(
             "--peer-listen",
-            f"proxy {members[0]}, the eldest, appends for those that reach it, while that is quicker",
+            f"proxy {living[0]}, the eldest, appends for those that reach it, while that is quicker",
         )
 
 

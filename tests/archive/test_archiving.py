@@ -15,6 +15,7 @@ from lab.servers.ports import free_port
 from lab.servers.process import children_of, lives
 from proxy.config import parse as parse_config
 from tests.archive.archives import ROOT, seen_by, state, until_archived
+from tests.table import one_by_one
 from zketcd.__main__ import main
 
 _SESSION_MS = 300_000  # no client has to ping while a busy machine takes its time
@@ -82,7 +83,7 @@ def test_another_proxy_archives_when_one_dies(
         wait_until(lambda: not lives(child) and not lives(heir), "the archiver ends with its proxy")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "error"),
     [
         (["--archive", "lsit"], "'lsit' is no archive: give a directory with a slash, such as ./lsit or"),

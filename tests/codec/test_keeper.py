@@ -17,7 +17,7 @@ from codec.jute import INT, pack_buffer
 from lab import records
 from tests.codec.generate import INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
-from tests.codec.test_packets import TWINS, outcome
+from tests.codec.test_packets import outcome
 
 
 @given(values(records.WideRequestHeader))
@@ -107,7 +107,7 @@ def test_only_a_short_handshake_is_taken_and_nothing_is_kept_of_another() -> Non
 
 def test_without_extensions_a_handshake_is_as_long_as_it_says() -> None:
     opening = struct.pack(">ii", 45, ProtocolVersion.WIDE_XIDS) + bytes(41)
-    framer = keeper.OpeningFramer(1000, extended=False)
+    framer = keeper.OpeningFramer(1000, keeper=False)
     assert framer.feed(opening + pack_buffer(b"one")) == [opening[4:], b"one"]
 
 
@@ -119,10 +119,8 @@ def test_a_four_letter_word_is_told_by_its_length() -> None:
     assert INT.pack(caught.value.length) == b"ruok"
 
 
-def test_every_opcode_of_keeper_is_declared_and_has_a_twin() -> None:
+def test_every_opcode_of_keeper_is_declared() -> None:
     assert set(records.KEEPER_REQUESTS) == set(records.KEEPER_RESPONSES) == set(KeeperOpCode)
-    twins = {code for code in KeeperOpCode if code.name in TWINS}
-    assert twins == set(KeeperOpCode) - {KeeperOpCode.CREATE_IF_NOT_EXISTS}  # whose twin is create's
 
 
 def test_features_are_the_bits_that_clickhouse_counts() -> None:

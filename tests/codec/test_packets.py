@@ -1,6 +1,6 @@
 """Twin and declaration are equal byte for byte, in both directions, on good bytes and bad."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec import keeper, packets
-from codec.constants import KeeperOpCode
+from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import NO_TEXT, OPEN_ACL, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from lab import records
@@ -21,7 +21,6 @@ Fields = tuple[Any, ...]
 
 
 class Twin(NamedTuple):
-    declaration: Construct
     decode: Callable[[bytes, int], Any]
     read: Callable[[Reader], Any] | None = None
     null_path: bool = False  # is returned
@@ -32,6 +31,10 @@ def without_end(decode: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[by
     return lambda frame, position: decode(frame, position)[0]
 
 
+def _read(read: Callable[[Reader], Any], *, null_path: bool = False) -> Twin:
+    return Twin(without_end(packets.decoder(read)), read, null_path)
+
+
 # Decoders that return the position as well, and their careful sisters.
 DECODERS = {
     "delete": (records.DeleteRequest, packets.decode_path_version, packets.read_path_version),
@@ -39,49 +42,55 @@ DECODERS = {
     "setData": (records.SetDataRequest, packets.decode_set_data, packets.read_set_data),
     "setACL": (records.SetACLRequest, packets.decoder(packets.read_set_acl), packets.read_set_acl),
 }
-_path_version = without_end(packets.decode_path_version)
+_PATH = Twin(packets.decode_path, Reader.text)
+_OPTIONAL_PATH = Twin(packets.decode_optional_path, Reader.string, null_path=True)
+_PATH_WATCH = Twin(packets.decode_path_watch, packets.read_path_watch)
+_PATH_VERSION = Twin(without_end(packets.decode_path_version), packets.read_path_version)
+_PATH_LIMIT = _read(keeper.read_path_limit)
+_CREATE = Twin(without_end(packets.decode_create), packets.read_create, null_path=True)
 
-TWINS = {
-    "exists": Twin(records.ExistsRequest, packets.decode_path_watch, packets.read_path_watch),
-    "getData": Twin(records.GetDataRequest, packets.decode_path_watch, packets.read_path_watch),
-    "getChildren": Twin(records.GetChildrenRequest, packets.decode_path_watch, packets.read_path_watch),
-    "getChildren2": Twin(records.GetChildren2Request, packets.decode_path_watch, packets.read_path_watch),
-    "delete": Twin(records.DeleteRequest, _path_version, packets.read_path_version),
-    "check": Twin(records.CheckVersionRequest, _path_version, packets.read_path_version),
-    "addWatch": Twin(records.AddWatchRequest, _path_version, packets.read_path_version),
-    "removeWatches": Twin(records.RemoveWatchesRequest, _path_version),
-    "create": Twin(
-        records.CreateRequest, without_end(packets.decode_create), packets.read_create, null_path=True
-    ),
-    "createTTL": Twin(
-        records.CreateTTLRequest,
-        without_end(packets.decoder(packets.read_create_ttl)),
-        packets.read_create_ttl,
-        null_path=True,
-    ),
-    "setData": Twin(records.SetDataRequest, without_end(packets.decode_set_data), packets.read_set_data),
-    "setACL": Twin(
-        records.SetACLRequest, without_end(packets.decoder(packets.read_set_acl)), packets.read_set_acl
-    ),
-    "getACL": Twin(records.GetACLRequest, packets.decode_path),
-    "sync": Twin(records.SyncRequest, packets.decode_optional_path, null_path=True),
-    "getEphemerals": Twin(records.GetEphemeralsRequest, packets.decode_optional_path, null_path=True),
+_EVERY = (*records.REQUESTS.items(), *records.KEEPER_REQUESTS.items())
+DECLARED: Mapping[int, Construct] = {int(opcode): record for opcode, record in _EVERY}
+TWINS: Mapping[int, Twin] = {
+    OpCode.CREATE: _CREATE,
+    OpCode.DELETE: _PATH_VERSION,
+    OpCode.EXISTS: _PATH_WATCH,
+    OpCode.GET_DATA: _PATH_WATCH,
+    OpCode.SET_DATA: Twin(without_end(packets.decode_set_data), packets.read_set_data),
+    OpCode.GET_ACL: _PATH,
+    OpCode.SET_ACL: _read(packets.read_set_acl),
+    OpCode.GET_CHILDREN: _PATH_WATCH,
+    OpCode.SYNC: _OPTIONAL_PATH,
+    OpCode.GET_CHILDREN2: _PATH_WATCH,
+    OpCode.CHECK: _PATH_VERSION,
+    OpCode.CREATE2: _CREATE,
+    OpCode.CREATE_CONTAINER: _CREATE,
+    OpCode.DELETE_CONTAINER: _PATH,
+    OpCode.CREATE_TTL: _read(packets.read_create_ttl, null_path=True),
+    OpCode.GET_EPHEMERALS: _OPTIONAL_PATH,
+    OpCode.GET_ALL_CHILDREN_NUMBER: _PATH,
+    KeeperOpCode.FILTERED_LIST: _read(keeper.read_filtered_list),
+    KeeperOpCode.CHECK_NOT_EXISTS: _PATH_VERSION,
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: _CREATE,
+    KeeperOpCode.REMOVE_RECURSIVE: _PATH_LIMIT,
+    KeeperOpCode.CHECK_STAT: _read(keeper.read_check_stat),
+    KeeperOpCode.TRY_REMOVE: _PATH_VERSION,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: _read(keeper.read_list_with_stat_and_data),
+    KeeperOpCode.LIST_RECURSIVE: _PATH_LIMIT,
 }
+# They are decoded field by field where they are answered.
+_ELSEWHERE = {
+    OpCode.MULTI, OpCode.MULTI_READ, OpCode.RECONFIG, OpCode.AUTH, OpCode.SASL, OpCode.SET_WATCHES,
+    OpCode.SET_WATCHES2, OpCode.ADD_WATCH, OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES,
+}  # fmt: skip
+# Each form once.
+_FORMS = {(DECLARED[opcode], twin): opcode for opcode, twin in TWINS.items()}
+BY_TWIN = pytest.mark.parametrize("opcode", _FORMS.values())
 
-# Keeper's. CREATE_IF_NOT_EXISTS has the fields of create, and its reader.
-_KEEPERS = {
-    KeeperOpCode.FILTERED_LIST: keeper.read_filtered_list,
-    KeeperOpCode.CHECK_NOT_EXISTS: packets.read_path_version,
-    KeeperOpCode.REMOVE_RECURSIVE: keeper.read_path_limit,
-    KeeperOpCode.CHECK_STAT: keeper.read_check_stat,
-    KeeperOpCode.TRY_REMOVE: packets.read_path_version,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: keeper.read_list_with_stat_and_data,
-    KeeperOpCode.LIST_RECURSIVE: keeper.read_path_limit,
-}
-for _code, _read in _KEEPERS.items():
-    _decode = without_end(packets.decoder(_read))
-    TWINS[_code.name] = Twin(records.KEEPER_REQUESTS[_code], _decode, _read)
-BY_TWIN = pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
+
+def test_each_request_with_fields_has_a_twin() -> None:
+    fields = {opcode for opcode, declaration in DECLARED.items() if declaration is not records.Nothing}
+    assert fields == TWINS.keys() | _ELSEWHERE
 
 
 def outcome(decode: Callable[[], Any]) -> Any:
@@ -94,15 +103,15 @@ def outcome(decode: Callable[[], Any]) -> Any:
         return MalformedPacket
 
 
-def declared(twin: Twin, packet: bytes) -> Any:
+def declared(opcode: int, packet: bytes) -> Any:
     """What the twin must return, by the declaration."""
-    fields = plain(records.decode(twin.declaration, packet))
+    fields = plain(records.decode(DECLARED[opcode], packet))
     values = [fields.pop("path" if "path" in fields else "prefixPath")]
     for name, value in fields.items():
         if name == "stat":
             value = tuple(value.values())
         values.append(_acls(value) if name == "acl" and value is not None else value)
-    if values[0] is None and not twin.null_path:
+    if values[0] is None and not TWINS[opcode].null_path:
         raise NullString("", 0)
     return tuple(values) if len(values) > 1 else values[0]
 
@@ -120,11 +129,12 @@ def _acls(entries: list[dict[str, Any]]) -> tuple[Acl, ...]:
 
 @BY_TWIN
 @given(data=st.data())
-def test_decoders_equal_their_declaration(twin: Twin, data: st.DataObject) -> None:
+def test_decoders_equal_their_declaration(opcode: int, data: st.DataObject) -> None:
+    declaration, twin = DECLARED[opcode], TWINS[opcode]
     packet = data.draw(
-        st.one_of(whole_packets(twin.declaration), broken_packets(twin.declaration), st.binary(max_size=60))
+        st.one_of(whole_packets(declaration), broken_packets(declaration), st.binary(max_size=60))
     )
-    expected = outcome(lambda: declared(twin, packet))
+    expected = outcome(lambda: declared(opcode, packet))
     assert outcome(lambda: twin.decode(packet, 0)) == expected
     assert outcome(lambda: twin.decode(b"8 before" + packet, 8)) == expected
     if twin.read is not None:
@@ -135,8 +145,9 @@ def test_decoders_equal_their_declaration(twin: Twin, data: st.DataObject) -> No
 
 @BY_TWIN
 @given(data=st.data())
-def test_every_cut_is_malformed_and_what_trails_is_left(twin: Twin, data: st.DataObject) -> None:
-    packet = data.draw(whole_packets(twin.declaration))
+def test_every_cut_is_malformed_and_what_trails_is_left(opcode: int, data: st.DataObject) -> None:
+    twin = TWINS[opcode]
+    packet = data.draw(whole_packets(DECLARED[opcode]))
     for end in range(len(packet)):
         with pytest.raises(MalformedPacket) as caught:
             twin.decode(packet[:end], 0)

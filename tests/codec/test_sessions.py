@@ -1,6 +1,6 @@
 """Sessions recorded from a real ZooKeeper (record.py): declarations and twins read and write its bytes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,14 +14,6 @@ from tests.codec.generate import plain
 from tests.codec.test_packets import TWINS, declared
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.txt"))
-
-_SAME = {"EXISTS": "exists", "GET_DATA": "getData", "GET_CHILDREN": "getChildren", "DELETE": "delete"}
-_SAME |= {"GET_CHILDREN2": "getChildren2", "CREATE_TTL": "createTTL", "SET_DATA": "setData"}
-_SAME |= {"SET_ACL": "setACL", "SYNC": "sync"}
-TWIN_OF = {
-    **{OpCode[name]: TWINS[twin] for name, twin in _SAME.items()},
-    **dict.fromkeys((OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER), TWINS["create"]),
-}
 
 
 class Message(NamedTuple):
@@ -96,8 +88,9 @@ def test_the_twins_read_and_write_the_same(path: Path) -> None:
     for message in messages(path):
         header = message.header
         if message.sent:
-            twin = TWIN_OF.get(OpCode(header.type))
-            assert twin is None or twin.decode(message.frame, 8) == declared(twin, message.body)
+            opcode = header.type
+            if opcode in TWINS:
+                assert TWINS[opcode].decode(message.frame, 8) == declared(opcode, message.body)
         elif message.kind is None:
             event = records.decode(records.WatcherEvent, message.body)
             ours = packets.encode_event(event.type, event.state, event.path, header.zxid)
@@ -122,14 +115,6 @@ def test_the_recordings_hold_every_operation_and_event() -> None:
 
 def test_multis_are_walked_by_the_twins() -> None:
     walked = 0
-    readers: dict[OpCode, Callable[[Reader], Any]] = {
-        OpCode.CREATE: packets.read_create,
-        OpCode.CREATE2: packets.read_create,
-        OpCode.CREATE_TTL: packets.read_create_ttl,
-        OpCode.DELETE: packets.read_path_version,
-        OpCode.SET_DATA: packets.read_set_data,
-        OpCode.CHECK: packets.read_path_version,
-    }
     for message in (message for path in FIXTURES for message in messages(path)):
         if not (message.sent and message.kind == OpCode.MULTI):
             continue
@@ -138,7 +123,9 @@ def test_multis_are_walked_by_the_twins() -> None:
             kind, done, err = packets.read_multi_header(reader)
             assert {"type": kind, "done": done, "err": err} == plain(element.header)
             if not done:
-                assert readers[OpCode(kind)](reader)[0] == element.body.path
+                read = TWINS[kind].read
+                assert read is not None
+                assert read(reader)[0] == element.body.path
                 walked += 1
         assert reader.remaining == 0
     assert walked > 8

@@ -71,7 +71,7 @@ def _connected(port: int, *, read_only: bool) -> bytes | wire.Closed | wire.Sile
 
 def _check_alike(real: int, ours: int) -> None:
     """Neither serves."""
-    for word in sorted(words.ZOOKEEPER - {"envi"}):
+    for word in sorted(words.ZOOKEEPER.keys() - {"envi"}):
         answer = _said(ours, word)
         assert answer == _said(real, word), word
         assert answer.startswith(_NOT_SERVING) is (word not in ("gtmk", "isro", "ruok", "stmk"))
@@ -122,7 +122,7 @@ def test_a_silent_etcd(own_etcd_server: EtcdServer, lost: Callable[[str], Zketcd
 def test_a_silent_etcd_and_clients_that_only_read(lost: Callable[[str], ZketcdServer]) -> None:
     ours = lost("on")
     with _alone(read_only=True) as real:
-        for word in sorted(words.ZOOKEEPER - {"conf", "cons", "dump", "envi", "mntr"}):
+        for word in sorted(words.ZOOKEEPER.keys() - {"conf", "cons", "dump", "envi", "mntr"}):
             assert _masked(_said(ours.port, word)) == _masked(_said(real, word)), word
         for port in (real, ours.port):
             assert "\nMode: read-only\n" in _said(port, "srvr")

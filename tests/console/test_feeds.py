@@ -21,6 +21,7 @@ from schema.record import Seal
 from tests.console.consoles import PASSWORD, Place, answered, place
 from tests.mirror import Mirror
 from tests.proxy.log.proxies import until
+from tests.table import one_by_one
 
 _ANN = {"Authorization": "Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode()}
 
@@ -134,7 +135,7 @@ _WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("query", "status", "error"), _WRONG)
+@one_by_one(("query", "status", "error"), _WRONG)
 async def test_wrong_questions(query: str, status: int, error: str, caplog: pytest.LogCaptureFixture) -> None:
     async with place() as where, _asked(where, query) as answer:
         text = await answer.text()

@@ -38,7 +38,7 @@ def test_a_file(tmp_path: Path) -> None:
     assert is_right("correct horse", users["amy"])
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("content", "words"),
     [
         (b"", "names no user"),

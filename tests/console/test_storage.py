@@ -53,7 +53,11 @@ async def tool() -> AsyncIterator[Tool]:
     async with place(write=True) as where, aiohttp.ClientSession() as session:
         await where.client(("/app", b"\xff\x00"), ("/app/a b", b""), ("/app/é", b""), ("/secret", b"x"))
         client = await where.client()
-        await answered(client, packet(9, zk.set_acl("/secret", [Acl(31, "digest", "amy:hash")])))
+        acl = [
+            Acl(31, "digest", "amy:hash"),
+            Acl(31, "ip", "127.0.0.1"),
+        ]  # as in the console, ip does not count
+        await answered(client, packet(9, zk.set_acl("/secret", acl)))
         yield Tool(session, where)
 
 

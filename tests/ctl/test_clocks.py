@@ -2,10 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import pytest
@@ -14,11 +11,12 @@ from typing_extensions import override
 from ctl.clocks import ahead
 from ctl.history import _shown_clock
 from schema.record import Home
+from tests.ctl.ports import AdminPort, admin_port
 
 _HERE = socket.gethostname()
 
 
-class Admin(BaseHTTPRequestHandler):
+class Admin(AdminPort):
     """An admin port whose host has another clock."""
 
     offset: ClassVar[float] = 0.0
@@ -32,22 +30,9 @@ class Admin(BaseHTTPRequestHandler):
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string(time.time() + self.offset)
 
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
-
-@contextmanager
-def _admin(offset: float, status: int = 200) -> Iterator[str]:
-    handler = type("Admin", (Admin,), {"offset": offset, "status": status})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def _admin(offset: float, status: int = 200) -> AbstractContextManager[str]:
+    return admin_port(type("Admin", (Admin,), {"offset": offset, "status": status}))
 
 
 def test_each_clock_is_compared_and_what_is_unknown_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from ctl import history
 from ctl.history import sizes, tail
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Put, Txn
+from proxy.log.living import LivingProxies, LivingProxy
 from proxy.support.environment import clock_ms
 from schema.budgets import encode_rule
 from schema.entry import (
@@ -23,7 +24,7 @@ from schema.entry import (
 )
 from schema.followed import Followed, Lag, decode_lag, encode_followed, encode_lag
 from schema.json_values import pack_json
-from schema.record import encode_record
+from schema.record import PeerPort, encode_record
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree, asked
 from tests.table import one_by_one
@@ -109,8 +110,11 @@ async def test_sizes_show_leftovers() -> None:
     ],
 )
 def test_which_proxy_appends_for_the_others(addresses: tuple[str, str], said: list[str]) -> None:
-    rows = [{"proxy": name, "peers": address} for name, address in zip("ab", addresses, strict=True)]
-    assert history._combined(rows) == said
+    living = LivingProxies()
+    for age, (name, address) in enumerate(zip("ab", addresses, strict=True)):
+        living.add(LivingProxy(name, age, (1,), "1", peer_port=PeerPort(address, b"")))
+    living.add(LivingProxy("ctl.1", 7, (1,), "1", visits=True))
+    assert history._combined(living) == said
 
 
 async def test_the_list_of_proxies_says_how_far_a_copy_is_behind() -> None:

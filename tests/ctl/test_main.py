@@ -286,7 +286,7 @@ def test_an_etcd_that_comes_back_within_the_patience(
     assert capsys.readouterr().out.startswith("proxy ")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "words"),
     [
         (["replay"], "required"),

@@ -2,8 +2,6 @@
 
 import socket
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +10,12 @@ from ctl.sessions import clients_of, show
 from proxy.state.capture import new_machine
 from proxy.state.sessions import Session
 from schema.record import Home
+from tests.ctl.ports import AdminPort, admin_port
 
 _HERE = socket.gethostname()
 
 
-class Admin(BaseHTTPRequestHandler):
+class Admin(AdminPort):
     """An admin port with two clients."""
 
     body = (
@@ -29,20 +28,11 @@ class Admin(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.body)
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
 
 @pytest.fixture
 def admin() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Admin) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with admin_port(Admin) as address:
+        yield address
 
 
 def test_clients_are_asked_for_and_what_is_unknown_is_said(

@@ -266,6 +266,7 @@ def test_messages_that_nobody_reads(etcd_server: EtcdServer, etcd_prefix: str) -
                     lambda: b" lines of messages were dropped: " in reader.readline(),
                     "how many were lost",
                     timeout=120,
+                    interval=0.0,  # thousands of lines come before it
                 )
                 _serves(client)
         process.send_signal(signal.SIGTERM)

@@ -47,16 +47,15 @@ async def test_import_leaves_it_out() -> None:
     assert (machine.tree.nodes[CONFIG].data, machine.tree.nodes[CONFIG].version) == (b"", 0)
 
 
-async def test_follow_leaves_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_follow_leaves_it_out(tmp_path: Path) -> None:
     """Both the members that exist at first, and what the members change later."""
-    monkeypatch.setattr("pipeline.follow.finishing._ANSWER_WITHIN", 0.0)
     etcd = FakeEtcdClient(FakeEtcd())
     write_snapshot(tmp_path / "version-2", 0, TREE)
     source = Directory(str(tmp_path), log_timeout=0.0, interval=0.001)
     assert await follow(source, etcd, KEYS, Options(until_level=True)) == DONE
     changed = transaction(1, OpCode.RECONFIG, CONFIG, data=MEMBERS, version=-1, time=78)
     write_log(tmp_path / "version-2", [changed])
-    assert await follow(source, etcd, KEYS, Options(finish=True, timeout=60.0)) == DONE
+    assert await follow(source, etcd, KEYS, Options(finish=True, timeout=60.0, answer_within=0.0)) == DONE
     assert (await start.load_as_of(etcd, KEYS)).machine.tree.nodes[CONFIG].data == b""
 
 

@@ -107,7 +107,7 @@ _CAUGHT = {
     "cli/client.py BaseException": "raises it again; a command",
     "ctl/history.py Exception": "a command",
     "proxy/etcd/embedded.py BaseException": "raises it again",
-    "proxy/etcd/http2.py Exception": "`Call.listen` raises it",
+    "proxy/etcd/http2.py Exception": "`Http2Call.listen` raises it",
     "proxy/frontend/connection.py Exception": "the connection ends; no memory: `contained`",
     "proxy/frontend/listener.py Exception": "the client is closed; no memory: `contained`",
     "proxy/frontend/order.py Exception": "raises it again",

@@ -3,7 +3,8 @@
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from ipaddress import ip_network
 from operator import attrgetter
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from proxy.config import OPTIONS, Config, parse, parse_with, parser
 from proxy.sasl.digest_md5 import secret
+from proxy.sasl.options import SaslOptions
 from schema.budgets import Rule
 from tests.table import one_by_one
 
@@ -87,7 +89,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "max-staleness": ("max_staleness", "4", 4),
     "standby-within": ("standby_within", "15", 15),
     "etcd-reserve": ("etcd_reserve", "25", 25),
-    "budget": ("budget.rules", "/a=5/s,1MB/s,/b=2/s", (Rule("/a", 5, 10**6), Rule("/b", 2, 0))),
+    "budget": ("budget", "/a=5/s,1MB/s,/b=2/s", (Rule("/a", 5, 10**6), Rule("/b", 2, 0))),
     "snapshot-log-bytes": ("snapshot_log_bytes", "1000000", 1000000),
     "snapshot-log-requests": ("snapshot_log_requests", "5000", 5000),
     "super-digest": ("super_digest", _SUPER, _SUPER),
@@ -110,6 +112,8 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "allow-sasl-failed-clients": ("sasl.allow_failed", "true", True),
     "enforce-auth-schemes": ("sasl.enforced", "digest,ip", ("digest", "ip")),
 }
+# How the code reads a field of the configuration, or of a group of options.
+_READ = re.compile(r"(?=\b(_?config|given|options|settings|access|archive|sasl|tls|top)\.(\w+))")
 # Options that are refused one without the other.
 _TLS = ("tls-cert", "tls-key", "tls-ca")
 _CERTIFICATE = [f"--{name}={__file__}" for name in _TLS]
@@ -158,6 +162,25 @@ def test_every_option_is_tried_here() -> None:
     }
 
 
+def test_every_field_is_read() -> None:
+    """All other tests pass with an option that has no effect."""
+    product = Path(__file__).parents[2]
+    files = [
+        file for room in ("proxy", "serve", "archive", "console") for file in (product / room).rglob("*.py")
+    ]
+    reads = {read for file in files for read in _READ.findall(file.read_text())}
+    own = set(re.findall(r"\bself\.(\w+)", (product / "proxy" / "config.py").read_text()))
+    read = own | {name for reader, name in reads if reader.endswith("config")}
+    assert {each.name for each in fields(Config)} - read == {"config_file"}, "which the parser reads"
+    tables: list[type[Any]] = [SaslOptions, *_groups(Config)]
+    assert {each.name for table in tables for each in fields(table)} <= {name for _, name in reads}
+
+
+def _groups(table: type[Any]) -> Iterator[type[Any]]:
+    for each in fields(table):
+        yield from (group for group in each.metadata.values() if isinstance(group, type))
+
+
 def test_defaults() -> None:
     config = parse([])
     assert (config.host, config.port, config.etcd, config.prefix) == ("127.0.0.1", 2181, (), "/zketcd")
@@ -172,7 +195,7 @@ def test_defaults() -> None:
     assert parse([*_CERTIFICATE[:2], "--tls-client-auth=none"]).tls.ca == ""
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "client", "admin"),
     [
         # The default admin server gives its port to clients; free ports may be asked for twice.
@@ -197,7 +220,7 @@ def _defaults() -> Config:
     return parse([])
 
 
-@pytest.mark.parametrize("option", _OPTIONS)
+@one_by_one("option", _OPTIONS)
 def test_each_option_on_the_command_line_in_the_environment_and_in_a_file(
     option: str, tmp_path: Path
 ) -> None:
@@ -378,7 +401,7 @@ def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pyte
     assert (config.zoo_cfg_ignored, config.zoo_cfg_unknown) == (("dataDir",), ("foo",))
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("option", "content", "said"),
     [
         ("--zoo-cfg", "tickTime=0", "line 1: tickTime: '0' is not a whole number from 1 up"),

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 
 from proxy.config import OPTIONS, parse
+from tests.table import one_by_one
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
@@ -103,7 +104,7 @@ def test_a_broken_file(option: str, file: Path, complain: Callable[..., str]) ->
         assert f"argument --{option}: one value is expected, not a list ({file}, line 2)" in said
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "said"),
     [
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.options.etcd import DEFAULTS, EtcdAccess, check, read_password
+from tests.table import one_by_one
 
 
 def _access(**given: str) -> EtcdAccess:
@@ -22,7 +23,7 @@ def _refuses(file: Path, said: str) -> None:
         check(_access(user="me", password_file=str(file)), ())
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("content", "said"),
     [
         (b"", "it is empty"),

@@ -1,14 +1,22 @@
 """What the process says before it serves."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from console.people.passwords import line, make
-from serve.__main__ import main
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from proxy.config import Config, parse
+from proxy.etcd.access import Access
+from proxy.log.upkeep.snapshots import run_process
+from proxy.server import Server
+from serve.__main__ import Listeners, _bind, main
 
 
 @pytest.mark.long
@@ -132,3 +140,23 @@ def test_secrets_on_the_command_line_and_what_is_ignored_are_warnings(
         "unknown environment variables, ignored: ZKETCD_TEST_KILLS",
     ]
     capsys.readouterr()
+
+
+_PORTS = parse([f"{port}=127.0.0.1:0" for port in ("--listen", "--admin-listen", "--peer-listen")])
+
+
+async def test_a_process_that_takes_over_has_every_port_that_it_gets_at_the_same_address() -> None:
+    """One with another --peer-listen kept the old port, and told other proxies another address."""
+
+    def place(config: Config) -> dict[str, str]:
+        return Server(config, FakeEtcdClient(FakeEtcd()), partial(run_process, Access(()))).place
+
+    config = replace(_PORTS, tls=replace(_PORTS.tls, secure=("127.0.0.1", 0)))
+    listeners: Listeners = {}
+    await asyncio.to_thread(_bind, config, listeners)
+    for listener in listeners.values():
+        listener.close()
+    options = {"--listen" if name == "main" else f"--{name}-listen" for name in listeners}
+    assert options == config.addresses.keys()
+    assert options <= place(config).keys()
+    assert "--peer-listen" not in place(replace(config, peer_listen=None)), "an upgrade may add it"

@@ -8,6 +8,7 @@ import pytest
 from cli.commands import COMMANDS
 from ctl import main as ctl
 from proxy.version import VERSION
+from tests.table import one_by_one
 from zketcd.__main__ import main
 
 
@@ -23,7 +24,7 @@ def test_arguments_go_to_the_program_behind_the_command(monkeypatch: pytest.Monk
     assert seen == [["--tail", "3"], "log"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@one_by_one("command", COMMANDS)
 def test_each_command_has_a_program_and_a_help_of_its_own_name(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,7 +34,7 @@ def test_each_command_has_a_program_and_a_help_of_its_own_name(
     assert capsys.readouterr().out.startswith(f"usage: zketcd {command} ")
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("arguments", "status", "printed"),
     [
         (["--version"], 0, f"zketcd {VERSION}\n"),

@@ -11,7 +11,7 @@ from typing import Any
 from lab.fakes.connection import FakeLoop
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut
-from proxy.etcd.http2 import Call, Http2Connection, request_headers
+from proxy.etcd.http2 import Http2Call, Http2Connection, request_headers
 from proxy.etcd.transport import RpcError
 
 # How a step begins, by its first byte.
@@ -110,7 +110,7 @@ class _Server:
 class _Listener:
     """A listener of a stream."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Http2Call) -> None:
         self.call = call
         self.is_over = False
         self._work: Coroutine[Any, Any, None] = call.listen(self._heard)
@@ -142,7 +142,7 @@ class _Run:
         transport: Any = self._server
         self._connection = Http2Connection(loop, "etcd")
         self._connection.connection_made(transport)
-        self._calls: list[Call] = []
+        self._calls: list[Http2Call] = []
         self._listeners: list[_Listener] = []
         self._answers: list[list[bytes | RpcError]] = []
 
@@ -178,7 +178,7 @@ class _Run:
         call.answer(_TIMEOUT, answers.append)
         self._connection.sender.send(call, bytes(size), last=True)
 
-    def _open(self) -> Call:
+    def _open(self) -> Http2Call:
         call = self._connection.open(request_headers("http", "etcd", "/p.S/M", _TIMEOUT, (("a", "b" * 130),)))
         self._calls.append(call)
         return call

@@ -12,9 +12,10 @@ The rules are in docs/architecture.md: 2.1 to 2.7, 3.9 of syncs, and 4.4 of keep
 In which order to read:
 
 pending       one request and its outcome
+sent          an entry: its form, its stage, and what changes them. Pure
 outbox        requests into entries: batches, numbers, refusals. Pure. Its script: tests/proxy/log/outbox.txt
 appender      when a Txn is sent, and when again
-membership    an incarnation: its lease, its key, its Txns
+registration  an incarnation: its lease, its key, its Txns
 incarnations  one life after the other
 syncs         syncs without an entry: which may be answered when. Pure
 head_reader   the read that they need

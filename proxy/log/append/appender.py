@@ -7,6 +7,7 @@ incarnation is over. It does not decide the outcome of an entry: the stream show
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from enum import Enum
 from functools import partial
 
 from proxy.etcd.interface import Etcd
@@ -20,8 +21,9 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Incarnation
-from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.registration import Incarnation
+from proxy.log.append.sent import Form, Header, Sent
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, txns_in_flight
 from proxy.log.follow.watch_guard import WatchGuard
@@ -38,11 +40,23 @@ _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _TRIAL_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 # Bytes before compression that are sent and not applied; one entry is sent in any case. At worst a byte takes
-# every proxy 0.4 us, and a proxy may not be behind etcd for longer than `staleness.LIMIT`.
+# every proxy 0.4 us: about a second in all. A proxy may not be behind etcd for longer than --max-staleness.
 _WINDOW_BYTES = 2 << 20
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 _GATHERING = 0.002  # seconds that requests wait at most for others that are expected
 _EXPECTED_FOR = 0.01  # seconds after an answer in which its client's next request is expected
+_DIRECT = Form.DIRECT
+
+
+class NextPump(Enum):
+    """When the appender looks at the requests that wait, the next time."""
+
+    AT_A_REQUEST = "when one arrives: it can be sent, or has to be refused"
+    SCHEDULED = "in the next turn of the loop"
+    AT_ROOM = "when an answer or the stream makes room for them, or an incarnation begins"
+
+
+_AT_A_REQUEST, _SCHEDULED, _AT_ROOM = NextPump.AT_A_REQUEST, NextPump.SCHEDULED, NextPump.AT_ROOM
 
 
 def _growing_pauses() -> Iterator[float]:
@@ -97,7 +111,7 @@ class Appender:
         self._watch_guard = watch_guard
         self._combining = combining
         self._on_refused = on_refused
-        self._scheduled = False
+        self._next_pump = _AT_A_REQUEST
         self._incarnation: Incarnation | None = None  # None: there is none
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
@@ -105,8 +119,7 @@ class Appender:
         self._gathering: asyncio.TimerHandle | None = None  # while requests wait for others
         self._expected_until = 0.0  # by the clock's perf_counter
         self._throttled_log = ThrottledLog(log, self._clock)
-        outbox.arrived = self._schedule
-        outbox.is_awaited = True
+        outbox.arrived = self._arrived
 
     @property
     def window(self) -> int:
@@ -133,7 +146,7 @@ class Appender:
     def make_room(self) -> None:
         """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
         self._expected_until = self._clock.perf_counter() + _EXPECTED_FOR
-        for sent in [sent for sent in self._running if sent.over]:
+        for sent in [sent for sent in self._running if sent.is_over]:
             if self._combining.client.shown(sent.number):  # no answer follows
                 self._running.pop(sent)
             # The first attempt is not cancelled: its answer is about to arrive.
@@ -147,64 +160,76 @@ class Appender:
 
     # -- how -----------------------------------------------------------------------------------------------
 
+    def _arrived(self) -> None:
+        if self._next_pump is _AT_A_REQUEST:
+            self._schedule()
+
     def _schedule(self) -> None:
-        self._outbox.is_awaited = False
-        if not self._scheduled:
-            self._scheduled = True
+        if self._next_pump is not _SCHEDULED:
+            self._next_pump = _SCHEDULED
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _room(self) -> None:
         """There may be room for one more Txn."""
         if self._outbox.queue or self._outbox.syncs.waiting:
             self._schedule()
-        elif not self._scheduled:
-            self._outbox.is_awaited = True
+        elif self._next_pump is not _SCHEDULED:
+            self._next_pump = _AT_A_REQUEST
 
     def _pump(self) -> None:
-        """Send the requests that wait, as far as the window allows."""
-        self._scheduled = False
+        """Send the requests that wait, as far as the window allows, and answer those that are refused."""
+        self._next_pump = _AT_ROOM
         outbox = self._outbox
         window = self.window
-        incarnation = self._incarnation
-        if incarnation is None:
-            if outbox.full:
-                outbox.refuse_metered()
-        else:
-            if outbox.set_syncs_apart():
-                self._head.read()
-            while (
-                outbox.queue
-                and outbox.unanswered < window
-                and outbox.bytes < _WINDOW_BYTES
-                and not self._gathers()
-            ):
-                may_try = outbox.full and self._clock.monotonic() >= self._try_at
-                sent = outbox.cut(self._header(), may_try=may_try)
-                if sent is None:
-                    if outbox.rests:
-                        self._schedule()
-                    break
-                if sent.is_trial:
-                    self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
-                self._stats.sent_entries += 1
-                self._stats.sent_requests += len(sent.requests)
-                self._stats.entry_requests.note(len(sent.requests))
-                self._stats.sent_bytes += len(sent.value)
-                self._send(sent, incarnation)
-                if len(sent.original) > _LONG_ENTRY and outbox.queue:
-                    self._schedule()
-                    break
+        if self._incarnation is not None:
+            self._send_waiting(self._incarnation, window)
+        elif outbox.is_full:
+            outbox.refuse_metered()
         if outbox.refused:
             zxid = self._machine.zxid
             for pending, error in outbox.take_refused():
                 pending.answer(zxid, error)
             if outbox.queue:
                 self._schedule()  # an answer made a client submit another request
-        # Without an incarnation a request only has to be looked at if it may have to be refused.
-        is_done = not outbox.queue or outbox.is_held or self._gathering is not None
-        has_room = is_done and outbox.unanswered < window if incarnation else outbox.full
-        if has_room and not self._scheduled:
-            outbox.is_awaited = True
+        if self._next_pump is not _SCHEDULED and self._takes_more(window):
+            self._next_pump = _AT_A_REQUEST
+
+    def _takes_more(self, window: int) -> bool:
+        """Whether to look at the next request when it arrives."""
+        outbox = self._outbox
+        if self._incarnation is None:
+            return outbox.is_full  # then it may have to be refused; otherwise it waits for an incarnation
+        if outbox.has_next and self._gathering is None:
+            return False  # there is no room, and it is not the first that waits
+        return outbox.unanswered < window
+
+    def _send_waiting(self, incarnation: Incarnation, window: int) -> None:
+        """Send what waits in as many entries as the window has room for."""
+        outbox = self._outbox
+        if outbox.set_syncs_apart():
+            self._head.read()
+        while (
+            outbox.queue
+            and outbox.unanswered < window
+            and outbox.bytes < _WINDOW_BYTES
+            and not self._gathers()
+        ):
+            may_try = outbox.is_full and self._clock.monotonic() >= self._try_at
+            sent = outbox.cut(self._header(), may_try=may_try)
+            if sent is None:
+                if outbox.has_next:
+                    self._schedule()
+                return
+            if sent.form is Form.TRIAL:
+                self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
+            self._stats.sent_entries += 1
+            self._stats.sent_requests += len(sent.requests)
+            self._stats.entry_requests.note(len(sent.requests))
+            self._stats.sent_bytes += len(sent.value)
+            self._send(sent, incarnation)
+            if len(sent.original) > _LONG_ENTRY and outbox.queue:
+                self._schedule()
+                return
 
     def _gathers(self) -> bool:
         """Whether the requests that wait do so for others: clients answered together continue together."""
@@ -234,11 +259,11 @@ class Appender:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         sent.attempts = 1
-        if self._combining.is_on and not (sent.nested or sent.is_trial):
+        if self._combining.is_on and sent.form is _DIRECT:
             sent.began = self._clock.perf_counter()
-            landed = partial(self._answered, sent, incarnation)
+            appended = partial(self._answered, sent, incarnation)
             direct = partial(self._send_directly, sent, incarnation)
-            self._combining.begin(sent.number, sent.value, landed, direct)
+            self._combining.begin(sent.number, sent.value, appended, direct)
         else:
             self._send_directly(sent, incarnation)
 
@@ -256,9 +281,9 @@ class Appender:
         if sent not in self._running:
             return  # the incarnation is over
         seconds = seconds or self._clock.perf_counter() - sent.began
-        if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
+        if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.is_full:
             self._stats.round_trip.note(seconds)
-            self._landed(sent, incarnation)
+            self._appended(sent, incarnation)
         else:
             settling = self._send_until_decided(sent, incarnation, outcome, seconds)
             self._running[sent] = self._tasks.start(settling, "append an entry")
@@ -278,7 +303,7 @@ class Appender:
                 return
             if pause:
                 await asyncio.sleep(pause)
-            if sent.over:
+            if sent.is_over:
                 break
             timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
             sent.attempts += 1
@@ -290,10 +315,10 @@ class Appender:
             if incarnation.is_denied_by(answer):
                 self._give_up(sent, incarnation, "its key is gone")
                 return
-            if answer.succeeded and not sent.nested and self._outbox.full:
+            if answer.succeeded and not sent.form.is_nested and self._outbox.is_full:
                 log.warning("etcd has space again")
-                self._outbox.full = False
-        self._landed(sent, incarnation)
+                self._outbox.is_full = False
+        self._appended(sent, incarnation)
 
     def _react(
         self, sent: Sent, incarnation: Incarnation, error: EtcdError, seconds: float, pauses: Iterator[float]
@@ -304,7 +329,7 @@ class Appender:
         end. `pauses` are those between attempts of unknown outcome.
         """
         if isinstance(error, EtcdNoSpace):
-            if sent.nested or sent.over:
+            if sent.form.is_nested or sent.is_over:
                 return _REFUSED_PAUSE
             self._full(error.message)
             self._outbox.no_space(sent)
@@ -315,7 +340,7 @@ class Appender:
             )
             # After a timeout the Txn is sent again at once: the etcd client has changed to another endpoint.
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
-        if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:
+        if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.is_over:
             log.warning(
                 "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB, then restart"
                 " this proxy or run `zketcd upgrade`: until then its entries are smaller",
@@ -330,19 +355,19 @@ class Appender:
     def _give_up(self, sent: Sent, incarnation: Incarnation, why: str) -> None:
         """The incarnation has to end."""
         self._running.pop(sent, None)
-        if not sent.over:
+        if not sent.is_over:
             incarnation.end(why)
 
-    def _landed(self, sent: Sent, incarnation: Incarnation) -> None:
-        if not sent.over:
-            self._watch_guard.landed(incarnation.name, sent.number, self._stats.round_trip.seconds)
+    def _appended(self, sent: Sent, incarnation: Incarnation) -> None:
+        if not sent.is_over:
+            self._watch_guard.appended(incarnation.name, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
-        self._outbox.landed(sent)
+        self._outbox.appended(sent)
         self._room()
 
     def _full(self, why: str) -> None:
-        if not self._outbox.full:
+        if not self._outbox.is_full:
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
-        self._outbox.full = True
+        self._outbox.is_full = True
         self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
         self._schedule()

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind
 from proxy.log.append.appender import Appender
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Membership
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.registration import Registration
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import MonotonicReads, took_effect
@@ -57,7 +57,7 @@ class Incarnations:
         self._follower = follow.follower
         self._sessions = sessions
         self._stopped = stopped
-        self.membership = Membership(context, self._not_registered, lambda: follow.record.revision)
+        self.registration = Registration(context, self._not_registered, lambda: follow.record.revision)
         self.appender = Appender(context, outbox, head, follow.watch_guard, combining, self._refused)
         self._former: list[_Former] = []
         self._stopped_by_refusal = False  # since the last registration
@@ -71,7 +71,7 @@ class Incarnations:
         By that incarnation other proxies end them until they are carried over.
         """
         formers = [former.keep_alive_sent for former in self._former]
-        return min([*formers, self.membership.current.keep_alive_sent])
+        return min([*formers, self.registration.current.keep_alive_sent])
 
     @property
     def ended(self) -> float:
@@ -81,7 +81,7 @@ class Incarnations:
     async def run(self) -> None:
         """Run one incarnation after the other, for ever."""
         while True:
-            incarnation = await self.membership.register()
+            incarnation = await self.registration.register()
             self._stopped_by_refusal = False
             self._context.stats.incarnations += 1
             if not incarnation.is_over:
@@ -93,7 +93,7 @@ class Incarnations:
             former = _Former(incarnation.keep_alive_sent, self._context.environment.clock.monotonic())
             self._former.append(former)
             self.appender.stop()
-            await self.membership.revoke()
+            await self.registration.revoke()
             await incarnation.gone()
             await self._until_fate_is_known(incarnation.name)
             self._carry_over(incarnation.name, former)
@@ -105,9 +105,9 @@ class Incarnations:
         the sessions too early. So the key of a proxy with sessions stays until its lease has run out.
         """
         self.appender.stop()
-        own = self.membership.current.name
+        own = self.registration.current.name
         if all(session.incarnation != own for session in self._context.machine.sessions.values()):
-            await self.membership.retire()
+            await self.registration.retire()
 
     @contextmanager
     def without_sessions(self, keep_alive_sent: float) -> Iterator[None]:
@@ -134,7 +134,7 @@ class Incarnations:
         self.appender.stop()
         for pending, error in self._outbox.abandon():
             pending.answer(machine.zxid, error)
-        self.membership.key_gone(own, "the state was loaded anew, and does not know it")
+        self.registration.key_gone(own, "the state was loaded anew, and does not know it")
 
     def new_epoch(self, cluster_id: int, zxid: int) -> None:
         """Request an epoch above `zxid`: after a restore, zxids have to exceed all that clients have seen."""
@@ -172,13 +172,16 @@ class Incarnations:
         """The next incarnation takes over the sessions, then sends again the requests without effect."""
         again = self._outbox.end_incarnation(self._context.machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
-        done = partial(self._carried, former)
+        done = partial(self._carried, old, former)
         carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), done)
         self._outbox.submit_first([carry, *again])
 
-    def _carried(self, former: _Former, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+    def _carried(
+        self, old: str, former: _Former, pending: Pending, _zxid: int, error: int, _body: bytes
+    ) -> None:
         if not error:
             self._former.remove(former)
+            self._sessions.carried_over(old)
         else:
             log.error("sessions were not carried over (error %d); trying again", error)
             # The waiting requests are of these sessions: sent before this request, they would get
@@ -203,5 +206,5 @@ class Incarnations:
             # etcd 3.4.42, 3.5.28, 3.6.9 and newer refuse keep-alives too if this proxy may not write its key:
             # the incarnation was over before an entry was refused for long. Before the first one there is no
             # client.
-            since = self.membership.current.keep_alive_sent
+            since = self.registration.current.keep_alive_sent
             self._refused(self._context.environment.clock.monotonic() - since, error)

@@ -7,13 +7,12 @@ with each incarnation.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import FORMS, STAGES, Form, Header, Learned, Sent, Stage
 from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
@@ -35,44 +34,8 @@ _SMALL_ENTRY_BYTES = 16 << 10
 # Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
 _REFUSED_BYTES = 128 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
-
-
-class Header(NamedTuple):
-    """The fields of an entry besides its requests."""
-
-    clock: int  # milliseconds since 1970
-    rules: int
-    checkpoint: int
-    digest: int
-
-    def finish(self, writer: EntryWriter) -> bytes:
-        """The entry with these fields, and the requests that were written."""
-        return writer.finish(*self)
-
-
-@dataclass(slots=True, eq=False)
-class Sent:
-    """A number in use: the entry that was sent under it, until the stream has shown the outcome."""
-
-    number: int
-    header: Header
-    original: bytes  # the entry as it was sent first
-    size: int  # its bytes before compression
-    requests: list[Pending]
-    nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
-    is_trial: bool  # sent to learn whether etcd has space again
-    value: bytes = b""  # the entry as it is sent now: the same, or its replacement
-    kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
-    error: int = 0  # the answer to those that are not in the replacement
-    attempts: int = 0
-    began: float = 0.0  # when it was first sent, by the appender's clock
-    answered: bool = False  # the entry, or its replacement, is in the log
-    over: bool = False  # the stream has shown it, or the incarnation is over
-    # Requests refused without an entry; they follow this entry in the order of their sessions.
-    after: list[tuple[Pending, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.value = self.original
+# An Enum's attributes take longer.
+_SENT, _DIRECT, _FILLED, _DECIDED = Stage.SENT, Form.DIRECT, Learned.FILLED, Learned.DECIDED
 
 
 def is_metered(pending: Pending) -> bool:
@@ -131,14 +94,12 @@ class Outbox:
         """`space`, `budgets`: refuse requests before etcd is full, or while a budget is spent."""
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Called when a request arrives that is awaited (Appender._schedule).
+        #: Called when requests arrive (Appender._arrived).
         self.arrived: Callable[[], None] = lambda: None
-        #: The appender can send what arrives.
-        self.is_awaited = False
         #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []
-        #: Whether etcd's quota was used up when it last answered an append.
-        self.full = False
+        #: Whether etcd's quota was used up when it last answered an append. `Appender` sets it.
+        self.is_full = False
         #: Bytes, before compression, of the entries that are not applied yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
@@ -148,8 +109,6 @@ class Outbox:
         #: Syncs that need no entry.
         self.syncs = Syncs()
         self.space = space
-        #: The last `cut` refused as much as it may in one turn of the loop: the next turn has to go on.
-        self.rests = False
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
         #: The name of the incarnation that numbers its entries here; "" before the first.
@@ -181,20 +140,17 @@ class Outbox:
     def submit(self, pending: Pending) -> None:
         """Take a request for the log. It is sent with all others that the loop has read in the same turn."""
         self.queue.append(pending)
-        if self.is_awaited:
-            self.arrived()
+        self.arrived()
 
     def submit_all(self, requests: Iterable[Pending]) -> None:
         """Take requests for the log, in this order."""
         self.queue.extend(requests)
-        if self.is_awaited:
-            self.arrived()
+        self.arrived()
 
     def submit_first(self, requests: Iterable[Pending]) -> None:
         """Take requests that are sent before all that wait."""
         self.queue.extendleft(reversed(list(requests)))
-        if self.is_awaited:
-            self.arrived()
+        self.arrived()
 
     def hold(self) -> None:
         """Send nothing more until `release`, except requests to carry sessions over: these may move now."""
@@ -203,8 +159,7 @@ class Outbox:
     def release(self) -> None:
         """Send what waits."""
         self.is_held = False
-        if self.is_awaited:
-            self.arrived()
+        self.arrived()
 
     def set_syncs_apart(self) -> bool:
         """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.
@@ -217,7 +172,7 @@ class Outbox:
         if (
             not self._sent
             and not self.is_held
-            and not self.full
+            and not self.is_full
             and not self._next_by_entry
             and queue
             and all(map(needs_no_entry, queue))
@@ -238,18 +193,18 @@ class Outbox:
         """Make the next entry from the requests that wait; None if there is nothing to send.
 
         While etcd is full, requests that take space are refused. With `may_try` one of them is sent alone.
+        None while `has_next`: it has refused as much as it may in one turn of the loop.
         """
         while True:
             writer = EntryWriter()
-            requests, is_trial = self._next_requests(writer, header.clock, may_try)
+            requests, form = self._next_requests(writer, header.clock, may_try)
             if not requests:
                 return None
             value = header.finish(writer)
             if len(requests) > 1 or len(value) <= self._value_bytes:
                 break
             self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
-        nested = self.full and not is_trial
-        sent = Sent(self._next, header, value, writer.size, requests, nested=nested, is_trial=is_trial)
+        sent = Sent(self._next, header, value, writer.size, requests, form)
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
@@ -258,21 +213,24 @@ class Outbox:
         self.unanswered += 1
         return sent
 
-    def _next_requests(self, writer: EntryWriter, clock: int, may_try: bool) -> tuple[list[Pending], bool]:
-        """Take the requests of an entry from the queue, write them, and say whether it is a trial.
+    @property
+    def has_next(self) -> bool:
+        """Whether the first request that waits may be sent or refused now."""
+        return bool(self.queue) and (not self.is_held or self.queue[0].kind == Kind.CARRY_OVER)
+
+    def _next_requests(self, writer: EntryWriter, clock: int, may_try: bool) -> tuple[list[Pending], Form]:
+        """Take the requests of an entry from the queue, and write them; also returns the entry's form.
 
         Requests before them that may not be sent are refused.
         """
-        queue, full = self.queue, self.full
+        queue, full = self.queue, self.is_full
         space = self.space if self.space is not None and self.space.is_short() else None
         most = self._entry_bytes if space is None else min(self._entry_bytes, JUDGED_AT_ONCE)
         budgets = self._budgets or None
         requests: list[Pending] = []
         may_refuse = _REFUSED_BYTES
-        self.rests = False
         while queue and len(requests) < MAX_REQUESTS:
             if may_refuse <= 0:  # there are no requests yet
-                self.rests = True
                 break
             pending = queue[0]
             if self.is_held and pending.kind != Kind.CARRY_OVER:
@@ -310,8 +268,8 @@ class Outbox:
             requests.append(pending)
             writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
             if is_trial:
-                return requests, True
-        return requests, False
+                return requests, Form.TRIAL
+        return requests, Form.NESTED if full else _DIRECT
 
     def refuse_metered(self) -> None:
         """Refuse waiting requests that take space, while nothing can be sent; each session's order is kept.
@@ -349,20 +307,16 @@ class Outbox:
 
     # -- etcd's answers ------------------------------------------------------------------------------------
 
-    def landed(self, sent: Sent) -> None:
-        """The number is filled: the entry is in the log."""
-        if not sent.answered and not sent.over:
-            self.unanswered -= 1
-            sent.answered = True
+    def appended(self, sent: Sent) -> None:
+        """The number is filled: the entry, or its replacement, is in the log."""
+        self._learned(sent, _FILLED)
 
     def no_space(self, sent: Sent) -> None:
         """etcd refused the entry because its quota is used up: send the replacement under its number.
 
         The refused entry may be in the log nevertheless: etcd applies the Txn that exceeds the quota.
         """
-        self.full = True
-        sent.is_trial = False
-        self._replace(sent, ErrorCode.SYSTEM_ERROR)
+        self._replace(sent, Learned.NO_SPACE, ErrorCode.SYSTEM_ERROR)
 
     def too_large(self, sent: Sent) -> bool:
         """etcd refused the entry as too large; whether its number can be filled.
@@ -377,28 +331,32 @@ class Outbox:
         else:
             bound = _SMALL_ENTRY_BYTES if len(sent.value) > 2 * _SMALL_ENTRY_BYTES else 0
             self._entry_bytes = min(self._entry_bytes, bound)
-            if not self.full:
+            if not self.is_full:
                 return False
-        error = ErrorCode.SYSTEM_ERROR if self.full else ErrorCode.BAD_ARGUMENTS
-        self._replace(sent, error, nothing=sent.kept is not None)
+        error = ErrorCode.SYSTEM_ERROR if self.is_full else ErrorCode.BAD_ARGUMENTS
+        self._replace(sent, Learned.TOO_LARGE, error)
         return True
 
-    def _replace(self, sent: Sent, error: int, *, nothing: bool = False) -> None:
+    def _replace(self, sent: Sent, why: Learned, error: int) -> None:
         """Make the entry that replaces the refused one under its number, without requests that take space."""
         probe.current.reached("a replacement entry")
-        if sent.kept is None or nothing:
-            sent.kept = [not nothing and not is_metered(pending) for pending in sent.requests]
-            sent.error = error
-            writer = EntryWriter()
-            for pending, kept in zip(sent.requests, sent.kept, strict=True):
-                if kept:
-                    writer.add(
-                        pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
-                    )
-            sent.value = sent.header.finish(writer)
-            self.bytes += writer.size - sent.size
-            sent.size = writer.size
-        sent.nested = True
+        sent.form = FORMS[sent.form][why]
+        is_empty = sent.form is Form.EMPTY
+        sent.kept = [not is_empty and not is_metered(pending) for pending in sent.requests]
+        sent.error = error
+        writer = EntryWriter()
+        for pending, is_kept in zip(sent.requests, sent.kept, strict=True):
+            if is_kept:
+                writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
+        sent.value = sent.header.finish(writer)
+        self.bytes += writer.size - sent.size
+        sent.size = writer.size
+
+    def _learned(self, sent: Sent, what: Learned) -> None:
+        """Change the stage of an entry."""
+        if sent.stage is _SENT:  # whatever is learned, it is another one now
+            self.unanswered -= 1
+        sent.stage = STAGES[sent.stage][what]
 
     # -- the stream ----------------------------------------------------------------------------------------
 
@@ -411,9 +369,7 @@ class Outbox:
         return sent
 
     def _over(self, sent: Sent) -> None:
-        if not sent.answered:
-            self.unanswered -= 1
-        sent.over = True
+        self._learned(sent, _DECIDED)
         self.bytes -= sent.size
 
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:

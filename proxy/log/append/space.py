@@ -10,11 +10,11 @@ kept for a snapshot, **a request may not take more than it gives back** (`admits
 
 - It takes its bytes, those of its client's identities, and what etcd adds (`_cost`).
 - It gives back the nodes that it deletes and the data that it makes shorter, each once: a request may fail,
-  and be sent again and again (`_claims`). A delete may take `_BRIEF` in any case, if its node exists.
-- What it takes beyond that comes from the shares below, until little is left (`_floor`). Then only short
+  and be sent again and again (`_given_back`). A delete may take `_BRIEF` in any case, if its node exists.
+- What it takes beyond that comes from the shares below, until little is left (`_shares_end`). Then only short
   deletes of nodes that exist are appended.
 - A short create of a node that exists is appended until then: ClickHouse 18.16 does not start without.
-- At last (`_bottom`) no client's request is, and no session opens; sessions still end.
+- At last (`_clients_end`) no client's request is, and no session opens; sessions still end.
 
 Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
 its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
@@ -27,7 +27,7 @@ The size in use decides: etcd's file never shrinks, and its free pages are used 
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
@@ -52,7 +52,7 @@ _NODE = 100  # bytes that a node takes besides its path and data, about
 _ENTRY = 160  # bytes that an entry with one request takes besides its body and identities, about
 _BRIEF = 1024  # bytes that the delete of a node may take, however little it gives back
 _ENDING = 512  # bytes that the end of a session may take
-_MOST_CLAIMS = 1 << 16
+_MOST_GIVEN_BACK = 1 << 16
 #: Bytes of requests that are judged in one turn of the loop. A longer one is refused, if it has many parts.
 JUDGED_AT_ONCE = 128 << 10
 _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
@@ -80,17 +80,17 @@ class Space:
         self._quota = 0
         self._reserve = 0
         self._least = 0  # the last room: with less, only what makes the tree smaller is appended
-        self._tenth = 0  # of `_wanted`: the part of the last room that new ephemeral nodes may use
+        self._allowance = 0  # by so much the tree may still grow, and again for new ephemeral nodes
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
-        self._floor = 0  # with less room there are no shares
-        self._bottom = 0  # with less room, no request of a client is appended but the end of its session
+        self._shares_end = 0  # with less room there are no shares
+        self._clients_end = 0  # with less room no request of a client is appended but the end of its session
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
         # Nodes that have counted as given back in the last room, with `_changed`.
-        self._claims: dict[str, int] = {}
+        self._given_back: dict[str, int] = {}
         # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
         # ones.
-        self._held: dict[int, tuple[int, int]] = {}
+        self._new_ephemerals: dict[int, tuple[int, int]] = {}
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -109,7 +109,7 @@ class Space:
         if not self._pressed:
             return None
         # In the last room a snapshot is written before the shares end.
-        worth = self._tenth if self._is_last else self._reserve // 4
+        worth = self._allowance if self._is_last else self._reserve // 4
         snapshot = self._next_snapshot + self._margin // 2
         return Pressure(self._reserve, self._room, snapshot, worth, self._is_last)
 
@@ -133,21 +133,23 @@ class Space:
             room = self._check_at = _NEVER
         sessions = self._machine.sessions
         self._spent = {session: spent for session, spent in self._spent.items() if session in sessions}
-        self._held = {session: held for session, held in self._held.items() if session in sessions}
+        self._new_ephemerals = {
+            session: counted for session, counted in self._new_ephemerals.items() if session in sessions
+        }
         nodes = self._machine.tree.nodes
-        self._claims = {
+        self._given_back = {
             path: zxid
-            for path, zxid in self._claims.items()
+            for path, zxid in self._given_back.items()
             if path in nodes and _changed(nodes[path]) == zxid
         }
         if self._is_last and room > self._least:
             self._is_last = False
-            self._claims.clear()
+            self._given_back.clear()
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
             self._spent.clear()
-            self._held.clear()
+            self._new_ephemerals.clear()
             probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
@@ -177,7 +179,9 @@ class Space:
         room = self._room - _in_etcd(unseen)
         if pending.kind != Kind.CLIENT:
             # What lets clients in ends at last, and an open session may still be continued then.
-            least = {Kind.OPEN: self._bottom, Kind.ATTACH: self._bottom // 2}.get(Kind(pending.kind))
+            least = {Kind.OPEN: self._clients_end, Kind.ATTACH: self._clients_end // 2}.get(
+                Kind(pending.kind)
+            )
             return least is None or room >= least
         if not pending.session_id:
             return True  # this proxy itself needs an entry
@@ -186,7 +190,7 @@ class Space:
         if pending.opcode == OpCode.CLOSE_SESSION and cost <= _ENDING:
             return True
         parts = _parts(pending)
-        if parts is None or room < self._bottom:
+        if parts is None or room < self._clients_end:
             admitted = False
         else:
             admitted = self._admits(pending.session_id, parts, cost, room)
@@ -198,38 +202,38 @@ class Space:
     def _admits(self, session_id: int, parts: Sequence[tuple[Effect, Any]], cost: int, room: int) -> bool:
         """As `admits`. `cost`: what the entry takes; 0: this is not the last room. `room`: what is left."""
         is_last = cost > 0
-        claims = self._claims if is_last else {}
-        lasting, ephemeral, given, deleted = _growth(self._machine.tree.nodes, parts, claims)
+        given_back = self._given_back if is_last else {}
+        lasting, ephemeral, given, deleted = _growth(self._machine.tree.nodes, parts, given_back)
         repeats = lasting == ephemeral == 0 and len(parts) == 1 and parts[0][0] is Effect.CREATES
         cost = max(0, cost - (deleted + repeats) * _BRIEF)
         if cost and ephemeral > 0:  # these have a room of their own, with their entries
             cost = max(0, cost - ephemeral - _BRIEF)
-        loan = max(lasting, lasting + cost + min(ephemeral, 0))
-        if room < self._floor:
+        net = max(lasting, lasting + cost + min(ephemeral, 0))
+        if room < self._shares_end:
             admitted = lasting <= 0 and ephemeral <= 0 and not cost and deleted > 0
-        elif ephemeral > 0 and not self._holds(session_id, ephemeral):
-            admitted = loan + ephemeral <= 0
+        elif ephemeral > 0 and not self._has_room_for(session_id, ephemeral):
+            admitted = net + ephemeral <= 0
         else:
-            admitted = loan <= 0 or self._lends(session_id, loan)
+            admitted = net <= 0 or self._may_grow(session_id, net)
         if admitted:
-            self._spend(session_id, loan)
+            self._spend(session_id, net)
             if is_last:
-                claims.update(given)
+                given_back.update(given)
         return admitted
 
-    def _lends(self, session_id: int, size: int) -> bool:
+    def _may_grow(self, session_id: int, size: int) -> bool:
         """Whether this session may make the tree grow by so much."""
-        if not self._is_small(size) or self._spent.get(session_id, 0) + size > self._tenth // _SHARES:
+        if not self._is_allowed(size) or self._spent.get(session_id, 0) + size > self._allowance // _SHARES:
             return False
         probe.current.reached("growth that the reserve has room for")
         return True
 
-    def _is_small(self, size: int) -> bool:
-        """Whether the tree is then larger by a tenth of `_wanted` at most than when the reserve was touched.
+    def _is_allowed(self, size: int) -> bool:
+        """Whether the tree is then larger by `_allowance` at most than when the reserve was touched.
 
-        This bounds all sessions together, and `_floor` does in the last room.
+        This bounds all sessions together, and `_shares_end` does in the last room.
         """
-        return self._tree_size - self._tree_then + size <= self._tenth and self._room >= self._floor
+        return self._tree_size - self._tree_then + size <= self._allowance and self._room >= self._shares_end
 
     def _spend(self, session_id: int, size: int) -> None:
         """Take from the share of a session, or restore it if `size` is below 0."""
@@ -239,22 +243,22 @@ class Space:
         if spent > 0:
             self._spent[session_id] = spent
 
-    def _holds(self, session_id: int, size: int) -> bool:
+    def _has_room_for(self, session_id: int, size: int) -> bool:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
-        if self._room < self._least - self._tenth and not self._is_small(size):
+        if self._room < self._least - self._allowance and not self._is_allowed(size):
             return False
         counted_at, held = self._counted(session_id)
-        if held + size > self._tenth // _SHARES:
+        if held + size > self._allowance // _SHARES:
             return False
-        self._held[session_id] = counted_at, held + size
+        self._new_ephemerals[session_id] = counted_at, held + size
         probe.current.reached("an ephemeral node that the reserve has room for")
         return True
 
     def _counted(self, session_id: int) -> tuple[int, int]:
-        """An item of `_held`. Nodes are counted only after as many requests as make that cheap."""
+        """An item of `_new_ephemerals`. Nodes are counted only after as many requests as make that cheap."""
         tree, zxid = self._machine.tree, self._machine.zxid
         owned = tree.ephemerals.get(session_id, ())
-        known = self._held.get(session_id)
+        known = self._new_ephemerals.get(session_id)
         if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
             return known
         new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
@@ -301,10 +305,10 @@ class Space:
     def _judge(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
         snapshots = self._needed * self._next_snapshot
-        self._tenth = self._wanted // 10
-        self._least = snapshots + self._margin + self._tenth
-        self._floor = self._margin
-        self._bottom = self._margin // 4
+        self._allowance = self._wanted // 10
+        self._least = snapshots + self._margin + self._allowance
+        self._shares_end = self._margin
+        self._clients_end = self._margin // 4
         self._reserve = max(self._wanted, self._least + self._margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
@@ -379,12 +383,12 @@ class _Growth(NamedTuple):
 
 
 def _growth(
-    nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]], claims: Mapping[str, int]
+    nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]], given_back: Mapping[str, int]
 ) -> _Growth:
-    """The growth by a request that has these parts. `claims`: nodes that have been given back before."""
+    """The growth by a request that has these parts. `given_back`: nodes that have been given back before."""
     lasting = ephemeral = deleted = 0
     given: dict[str, int] = {}
-    full = len(claims) >= _MOST_CLAIMS
+    full = len(given_back) >= _MOST_GIVEN_BACK
     for effect, fields in parts:
         if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
@@ -395,13 +399,13 @@ def _growth(
             else:
                 lasting += size
             continue
-        if effect is Effect.NOTHING:
+        if effect is Effect.NOTHING or effect is Effect.OF_PARTS:  # no multi has a multi
             continue
         path = path_of(fields)
         node = None if path is None else nodes.get(path)
         if path is None or node is None:
             continue
-        is_new = not full and path not in given and claims.get(path) != _changed(node)
+        is_new = not full and path not in given and given_back.get(path) != _changed(node)
         if effect is Effect.DELETES:  # a subtree counts as its topmost node
             if not is_new:
                 continue
@@ -415,8 +419,10 @@ def _growth(
         else:
             if effect is Effect.SETS_DATA:
                 change = len(fields[1] or b"") - (0 if path in given else node.size)
-            else:
+            elif effect is Effect.SETS_ACL:
                 change = _size_of(fields[1]) - node.rights.size
+            else:
+                assert_never(effect)
             if change >= 0:
                 lasting += change
                 continue

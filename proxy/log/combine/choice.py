@@ -3,7 +3,8 @@
 Which way is quicker depends on the hosts, the distances and the clients, and a proxy cannot find out alone: a
 direct append is quick while the others combine. So the combiner chooses for all, by what the log of all gets
 done. Time is cut into spans. Most go the usual way, now and then one goes the other way, and its rate is
-compared with those of the spans before and after it.
+compared with those of the spans before and after it. Where entries of several proxies hardly meet in a Txn,
+together is only a longer way, and no rate is needed to know it.
 """
 
 from collections import deque
@@ -18,27 +19,42 @@ _STEADY = 0.6  # a trial counts if the rates before and after it differ by this 
 _LEAST = 5  # trials that have to count before the usual way changes: three quarters of the last ones agree
 _MOST = 9  # the last trials, so many of which are looked at
 _RARELY = 32  # usual spans between two trials, at most
+_BEFORE_TRIAL = 6  # usual spans after a pause until a trial may begin: a short burst goes the usual way
+_MEETING = 1 / 8  # of a span's entries have to share a Txn with another proxy's, or together brings nothing
+_LONGER_WAY = 0.5  # times the rate of the other way: what such a span counts as
 _TIE = 0.03  # separate appends have to be quicker by this, since together costs less CPU time
 
 
-class _Mark(NamedTuple):
-    """When so many requests were applied."""
+class Done(NamedTuple):
+    """What has been done so far, whoever's it was."""
 
     requests: int
+    """Those that were applied."""
+    entries: int
+    """In so many entries."""
+    combined: int
+    """Entries that were appended with those of other proxies."""
+
+
+class _Mark(NamedTuple):
+    """When so much was done."""
+
+    done: Done
     at: float
 
 
 class Choice:
     """What all proxies do now: `together`, or each by itself."""
 
-    def __init__(self, fewest: int = _FEWEST, least: int = _LEAST) -> None:
-        """`fewest`, `least`: less than usual where little happens, as in a simulation."""
+    def __init__(self, fewest: int = _FEWEST, least: int = _LEAST, meeting: float = _MEETING) -> None:
+        """`fewest`, `least`, `meeting`: less than usual where little happens, as in a simulation."""
         #: Whether entries are to be appended together now, be it for a trial.
         self.together = True
         #: Whether that is the usual way.
         self.usually_together = True
         self._fewest = fewest
         self._least = least
+        self._meeting = meeting
         self._began = -inf  # this span
         self._counts_from: _Mark | None = None
         self._ratios: deque[float] = deque(maxlen=_MOST)
@@ -46,51 +62,64 @@ class Choice:
         self._until_trial = 1  # of these, those that are left
         self._before = self._tried = 0.0  # requests a second; 0: unknown
 
-    def applied(self, requests: int, now: float) -> bool:
-        """So many requests, whoever sent them, were applied by now; returns whether `together` has changed.
+    def applied(self, done: Done, now: float) -> bool:
+        """So much was done by now; returns whether `together` has changed.
 
         `now`: seconds of any clock. A span ends when it is called, so while nothing happens, nothing is done.
         """
         if self._counts_from is None:
             age = now - self._began
             if age >= _SETTLING:
-                self._counts_from = _Mark(requests, now)
+                self._counts_from = _Mark(done, now)
             if age <= _LONGEST:
                 return False
-            # Nobody knows whether the clients are the same as before the pause.
-            self._tried = 0.0
+            self._paused()
             before, self.together = self.together, self.usually_together
             return self.together != before
-        done, seconds = requests - self._counts_from.requests, now - self._counts_from.at
-        if seconds < _COUNTED or (done < self._fewest and seconds < _LONGEST):
+        then = self._counts_from.done
+        requests, entries, combined = (more - less for more, less in zip(done, then, strict=True))
+        seconds = now - self._counts_from.at
+        if seconds < _COUNTED or (requests < self._fewest and seconds < _LONGEST):
             return False
         self._counts_from, self._began = None, now
-        before, self.together = self.together, self._next(done / seconds if seconds < _LONGEST else 0.0)
-        return self.together != before
+        was_together = self.together
+        brings_nothing = was_together and combined < self._meeting * entries
+        self.together = self._next(requests / seconds if seconds < _LONGEST else 0.0, brings_nothing)
+        return self.together != was_together
 
-    def _next(self, rate: float) -> bool:
+    def _next(self, rate: float, brings_nothing: bool) -> bool:
         """A span had this rate; returns whether the next one is together."""
         usual = self.usually_together
+        if brings_nothing and self._changes(1 / _LONGER_WAY if usual else _LONGER_WAY):
+            return not usual
         if self.together != usual:
-            self._tried = rate
+            self._tried = 0.0 if brings_nothing else rate
             return usual
         before, tried = self._before, self._tried
         self._before, self._tried = rate, 0.0
-        if before and tried and rate and min(before, rate) > _STEADY * max(before, rate):
-            self._compare(2 * tried / (before + rate))
-            if self.usually_together != usual:
-                return self.usually_together
+        is_steady = before and tried and rate and min(before, rate) > _STEADY * max(before, rate)
+        if is_steady and self._changes(2 * tried / (before + rate)):
+            return not usual
+        if not rate:
+            self._paused()
         self._until_trial -= 1
-        if self._until_trial > 0 or not rate:
+        if self._until_trial > 0:
             return usual
         self._until_trial = self._gap
         return not usual
 
-    def _compare(self, ratio: float) -> None:
-        """A trial had this rate, compared with the usual way's."""
+    def _paused(self) -> None:
+        """Little or nothing was done: nobody knows whether the clients are the same as before."""
+        self._tried = 0.0
+        self._until_trial = max(self._until_trial, _BEFORE_TRIAL + 1)
+
+    def _changes(self, ratio: float) -> bool:
+        """The other way had so many times the usual one's rate; returns whether the usual way changes."""
         needed = 1 + _TIE if self.usually_together else 1 - _TIE
         self._ratios.append(ratio)
         self._gap = min(2 * self._gap, _RARELY) if ratio <= needed else max(self._gap // 4, 1)
-        if len(self._ratios) >= self._least and sorted(self._ratios)[len(self._ratios) // 4] > needed:
-            self.usually_together = not self.usually_together
-            self._ratios = deque((1 / each for each in self._ratios), maxlen=_MOST)
+        if len(self._ratios) < self._least or sorted(self._ratios)[len(self._ratios) // 4] <= needed:
+            return False
+        self.usually_together = not self.usually_together
+        self._ratios = deque((1 / each for each in self._ratios), maxlen=_MOST)
+        return True

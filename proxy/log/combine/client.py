@@ -17,7 +17,7 @@ from proxy.log.combine.messages import (
     encode_entry,
 )
 from proxy.log.context import Context
-from proxy.log.members import Member, Members
+from proxy.log.living import LivingProxies, LivingProxy
 from proxy.support import probe
 from proxy.support.latency import RoundTrip
 from proxy.support.throttled_log import ThrottledLog
@@ -32,10 +32,10 @@ _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a di
 class Client:
     """Keeps a connection to the combiner, and offers it this proxy's entries."""
 
-    def __init__(self, context: Context, members: Members) -> None:
+    def __init__(self, context: Context, living: LivingProxies) -> None:
         self._environment = context.environment
         self._patience = context.settings.patience
-        self._members = members
+        self._living = living
         self._stats = context.stats
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         self._loop = asyncio.get_running_loop()
@@ -92,7 +92,7 @@ class Client:
     async def run(self, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Keep a connection to the combiner, if it is another proxy, for ever. `tls` makes its context."""
         while True:
-            hello, chosen = self.hello, self._members.combiner
+            hello, chosen = self.hello, self._living.combiner
             apart, until = self._apart
             if (
                 hello is not None
@@ -110,7 +110,9 @@ class Client:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _use(self, combiner: Member, hello: Hello, tls: Callable[[], ssl.SSLContext] | None) -> None:
+    async def _use(
+        self, combiner: LivingProxy, hello: Hello, tls: Callable[[], ssl.SSLContext] | None
+    ) -> None:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
         host, _, port = combiner.peer_port.address.rpartition(":")
         ends = Ends(combiner.peer_port.secret, self._environment.randomness.token_bytes(NONCE))
@@ -132,7 +134,7 @@ class Client:
             raise
         log.info("proxy %s appends for this one", combiner)
         self.line = line
-        while not line.lost.done() and self.hello is hello and self._members.combiner == combiner:
+        while not line.lost.done() and self.hello is hello and self._living.combiner == combiner:
             await asyncio.wait((line.lost,), timeout=self._patience.look)
         if self.line is line:
             is_its_fault = line.lost.done() and self.hello is hello

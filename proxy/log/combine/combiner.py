@@ -26,12 +26,12 @@ class Offer(NamedTuple):
     """An entry that its proxy wants to have appended."""
 
     incarnation: str
-    revision: int  # the create_revision of the proxy's key
+    revision: int  # at which the proxy's key was put
     number: int
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
     # Called with etcd's answer and the seconds that it took, if it is in the log.
-    landed: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
+    appended: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
 
 
 def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
@@ -66,7 +66,7 @@ class Combiner:
         self._bytes = 0
         self._since = 0.0  # when the first of them came
         self._recent: deque[set[str]] = deque(maxlen=_REMEMBERED)
-        self._in_flight = 0
+        self._in_flight: list[set[str]] = []  # the proxies of each Txn
         self._round_trip = 0.003  # seconds, smoothed
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
@@ -98,11 +98,14 @@ class Combiner:
             self._bytes -= len(self._waiting.pop(key).value)
 
     def close(self) -> None:
-        """Append nothing more."""
-        self._waiting.clear()
+        """Append nothing more. The proxies append themselves what waits."""
+        waiting, self._waiting = self._waiting, {}
         self._of.clear()
+        self._bytes = 0
         if self._timer is not None:
             self._timer.cancel()
+        for offer in waiting.values():
+            offer.refused()
 
     def _go_on(self) -> None:
         self._is_scheduled = False
@@ -110,10 +113,14 @@ class Combiner:
 
     def _waited(self) -> None:
         self._timer = None
+        # A proxy that could have come, but did not, is not waited for again until it does.
+        came = self._here().union(*self._in_flight)
+        for proxies in self._recent:
+            proxies &= came
         self._send_what_is_ready(has_waited=True)
 
     def _send_what_is_ready(self, *, has_waited: bool = False) -> None:
-        while self._waiting and self._in_flight < txns_in_flight(self._round_trip, 1, _MOST_IN_FLIGHT):
+        while self._waiting and len(self._in_flight) < txns_in_flight(self._round_trip, 1, _MOST_IN_FLIGHT):
             if not has_waited and not self._is_complete():
                 wait = self._since + min(self._round_trip, _LONGEST_WAIT) - self._clock.perf_counter()
                 if wait > 0:
@@ -129,8 +136,12 @@ class Combiner:
         """Whether all proxies that are expected are here, or as much as a Txn can take."""
         if len(self._waiting) >= _MOST_ENTRIES or self._bytes >= _MOST_TOGETHER - MOST_BYTES:
             return True
-        here = {incarnation for incarnation, _ in self._waiting}
+        here = self._here()
         return all(proxies <= here for proxies in self._recent)
+
+    def _here(self) -> set[str]:
+        """The proxies whose entries wait."""
+        return {incarnation for incarnation, _ in self._waiting}
 
     def _send(self) -> None:
         offers: list[Offer] = []
@@ -145,19 +156,20 @@ class Combiner:
             self._of[offer.incarnation] -= 1
         self._bytes -= size
         self._since = began = self._clock.perf_counter()
-        self._recent.append({offer.incarnation for offer in offers})
-        self._in_flight += 1
+        proxies = {offer.incarnation for offer in offers}
+        self._recent.append(proxies.copy())
+        self._in_flight.append(proxies)
 
         def answered(outcome: TxnResult | EtcdError) -> None:
-            self._in_flight -= 1
+            self._in_flight.remove(proxies)
             if isinstance(outcome, TxnResult) and outcome.succeeded:
                 seconds = self._clock.perf_counter() - began
                 self._round_trip += (seconds - self._round_trip) / 8
-                if len(offers) > 1:
+                if len(proxies) > 1:
                     self._stats.combined_txns += 1
                     self._stats.combined_entries += len(offers)
                 for offer in offers:
-                    offer.landed(outcome, seconds)
+                    offer.appended(outcome, seconds)
             else:
                 for offer in offers:
                     offer.refused()

@@ -8,23 +8,23 @@ from proxy.log.combine.combiner import Offer
 from proxy.log.combine.messages import MOST_BYTES, Hello, Way
 from proxy.log.combine.server import Server
 from proxy.log.context import Context
-from proxy.log.members import Members
+from proxy.log.living import LivingProxies
 from proxy.log.status import Combined
 
 
 class Combining:
     """What the appender asks of combined appends. It has both ends: any proxy may become the combiner."""
 
-    def __init__(self, context: Context, members: Members, quiet_for: Callable[[], float]) -> None:
+    def __init__(self, context: Context, living: LivingProxies, quiet_for: Callable[[], float]) -> None:
         """`quiet_for()`: how many seconds ago the last entry of another proxy was applied."""
         self._settings = context.settings
-        self._members = members
+        self._living = living
         self._quiet_for = quiet_for
-        self.client = Client(context, members)
-        self.server = Server(context, members)
+        self.client = Client(context, living)
+        self.server = Server(context, living)
 
     def start(self, incarnation: str, revision: int) -> None:
-        """Entries have this incarnation from now on. `revision`: the create_revision of its key."""
+        """Entries have this incarnation from now on. `revision`: at which its key was put."""
         self.client.hello = Hello(revision, incarnation)
 
     def stop(self) -> None:
@@ -47,25 +47,25 @@ class Combining:
         self,
         number: int,
         value: bytes,
-        landed: Callable[[TxnResult, float], None],
+        appended: Callable[[TxnResult, float], None],
         direct: Callable[[], None],
     ) -> None:
         """Append an entry together with those of other proxies, if that is worth it.
 
-        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log. `landed`
-        gets etcd's answer and its seconds, if this proxy is the combiner. Else the entry is in the log when
-        the stream shows it, and then `shown` has to be called.
+        `direct()`: append it by a Txn of its own. Called at once, or when it may not be in the log.
+        `appended` gets etcd's answer and its seconds, if this proxy is the combiner. Else the entry is in the
+        log when the stream shows it, and then `shown` has to be called.
         """
         hello = self.client.hello
         if (
             hello is None
             or len(value) > MOST_BYTES
             or self._quiet_for() > self._settings.patience.others
-            or self._members.combiner is None
+            or self._living.combiner is None
         ):
             direct()
         elif self.server.guests and self.server.choice.together:
-            offer = Offer(hello.incarnation, hello.revision, number, value, direct, landed)
+            offer = Offer(hello.incarnation, hello.revision, number, value, direct, appended)
             self.server.combiner.add(offer)
         elif not self.client.offer(number, value, direct):
             direct()
@@ -73,7 +73,7 @@ class Combining:
     @property
     def state(self) -> Combined:
         """Which proxy appends this one's entries, or why it does so itself. For operators."""
-        hello, chosen = self.client.hello, self._members.combiner
+        hello, chosen = self.client.hello, self._living.combiner
         if not self._settings.peer_port.address:
             return Combined(why="it lacks --peer-listen")
         if hello is None:

@@ -38,7 +38,7 @@ class BadMessage(Exception):
 class Hello(NamedTuple):
     """Whose entries the connection has."""
 
-    revision: int  # the create_revision of the proxy's key
+    revision: int  # at which the proxy's key was put
     incarnation: str
 
     def encode(self) -> bytes:

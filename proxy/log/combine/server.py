@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from proxy.log.combine.choice import Choice
+from proxy.log.combine.choice import Choice, Done
 from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
@@ -22,7 +22,7 @@ from proxy.log.combine.messages import (
     encode_entry,
 )
 from proxy.log.context import Context
-from proxy.log.members import Members
+from proxy.log.living import LivingProxies
 from proxy.support import probe
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
@@ -52,9 +52,9 @@ class Port(Protocol):
 class Server:
     """Appends for other proxies, its guests, while this proxy is the combiner."""
 
-    def __init__(self, context: Context, members: Members) -> None:
+    def __init__(self, context: Context, living: LivingProxies) -> None:
         self._context = context
-        self._members = members
+        self._living = living
         self.throttled_log = ThrottledLog(log, context.environment.clock)
         #: Not a set, whose order differs from run to run.
         self.connections: dict[_Guest, None] = {}
@@ -76,9 +76,10 @@ class Server:
 
     def applied(self) -> None:
         """Entries of any proxies were applied: the choice may be another one now."""
-        choice, context = self.choice, self._context
+        choice, stats = self.choice, self._context.stats
         usually = choice.usually_together
-        if choice.applied(context.stats.applied_requests, context.environment.clock.perf_counter()):
+        done = Done(stats.applied_requests, stats.applied_entries, stats.combined_entries)
+        if choice.applied(done, self._context.environment.clock.perf_counter()):
             way = self.way.encode()
             for guest in self.guests.values():
                 guest.send(way)
@@ -108,8 +109,8 @@ class Server:
 
     def enters(self, guest: "_Guest", hello: Hello) -> None:
         """A proxy's hello has come. Its last connection ends, which the proxy has left. Raises BadMessage."""
-        member = self._members.get(hello.incarnation)
-        if member is None or member.revision != hello.revision:
+        proxy = self._living.get(hello.incarnation)
+        if proxy is None or proxy.revision != hello.revision:
             raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
         if (former := self.guests.pop(hello.incarnation, None)) is not None:
             self.combiner.forget(hello.incarnation)
@@ -125,7 +126,7 @@ class Server:
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
-        if self._members.get(offer.incarnation) is None or self._members.combiner is None:
+        if self._living.get(offer.incarnation) is None or self._living.combiner is None:
             offer.refused()
         else:
             self.combiner.add(offer)

@@ -10,7 +10,6 @@ Then entries would be missing, and the state would be wrong.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
@@ -18,16 +17,15 @@ from typing import NamedTuple, TypeVar
 from proxy.etcd.interface import Reads
 from proxy.etcd.model import EtcdUnknown, Get, KeyValue, RangeResult, Status, Txn, TxnResult
 from proxy.log.follow.follower import order_of
+from proxy.log.foreign import ours
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import together
-from schema.errors import BadValue, ForeignKey
-from schema.keys import KeyKind, Keyspace
+from schema.errors import BadValue
+from schema.keys import Keyspace, ParsedKey
 from schema.pages import decode_state
 from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T", RangeResult, TxnResult)
 
@@ -167,19 +165,21 @@ async def entries_after(
 
 async def incarnations(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:
     """The incarnations with entries in a range of the log: one request for each."""
+    while (first := await first_entry(etcd, keys, start, end)) is not None:
+        yield first.incarnation
+        start = keys.entries_of(first.incarnation)[1]
+
+
+async def first_entry(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) -> ParsedKey | None:
+    """The key of the first entry in a range of the log; None if there is none. Raises EtcdError."""
     while start < end:
-        found = await etcd.range(Get(start, end, keys_only=True, limit=1), TIMEOUT)
-        if not found.kvs:
-            return
-        key = found.kvs[0].key
-        try:
-            parsed = keys.parse(key)
-        except ForeignKey as error:
-            log.warning("ignoring a key in the log: %s", error)
-            start = key + b"\0"
-            continue
-        yield parsed.incarnation
-        start = keys.entries_of(parsed.incarnation)[1]
+        found = (await etcd.range(Get(start, end, keys_only=True, limit=1), TIMEOUT)).kvs
+        if not found:
+            break
+        if ours(keys, found):
+            return keys.parse(found[0].key)
+        start = found[0].key + b"\0"
+    return None
 
 
 async def entries_of(
@@ -193,7 +193,7 @@ async def entries_of(
         # A range of numbers instead of a limit, as above.
         beyond = keys.entry(incarnation, number + window)
         found = (await etcd.range(Get(keys.entry(incarnation, number), beyond), TIMEOUT)).kvs
-        wanted = [kv for kv in found if kv.mod_revision <= revision]
+        wanted = [kv for kv in ours(keys, found) if kv.mod_revision <= revision]
         if wanted:
             later = 0
             yield wanted
@@ -207,12 +207,10 @@ async def entries_of(
             window = max(_FIRST_WINDOW, min(4 * window, window * _PAGE_BYTES // size, _LARGEST_WINDOW))
             continue
         # A gap, or the end of the log.
-        further = await etcd.range(Get(beyond, end, keys_only=True, limit=1), TIMEOUT)
-        if not further.kvs:
+        further = await first_entry(etcd, keys, beyond, end)
+        if further is None:
             return
-        parsed = keys.parse(further.kvs[0].key)
-        assert parsed.kind is KeyKind.ENTRY
-        number = parsed.number
+        number = further.number
 
 
 async def _check_reach(

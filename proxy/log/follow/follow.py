@@ -15,11 +15,12 @@ from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted,
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
-from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT, TreeNotServable
 from proxy.log.slices import in_slices
+from proxy.options.defaults import MAX_STALENESS
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
@@ -83,9 +84,10 @@ class Follow:
         etcd: Etcd,
         keys: Keyspace,
         machine: Machine,
+        *,
         consumer: Consumer,
         successor: Successor | None = None,
-        limit: float = LIMIT,
+        limit: float = MAX_STALENESS,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
         standby: Standby | None = None,

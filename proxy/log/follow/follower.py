@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from codec.named import made
 from proxy.etcd.model import PUT, Event, KeyValue
+from proxy.log.foreign import skip
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.compression import size_before
@@ -41,7 +42,7 @@ class Apply(Written):
 
 
 class ProxyCame(NamedTuple):
-    """A proxy has put its key. `revision` is the key's create_revision."""
+    """A proxy has put its key, at this revision."""
 
     incarnation: str
     revision: int
@@ -73,14 +74,14 @@ class Follower:
         self._parse = keys.parse
         self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
-        self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
+        self._living: dict[str, int] = {}  # at which the proxy keys that exist were put
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
         #: All events up to this etcd revision have been processed.
         self.revision = 0
 
     @property
     def living(self) -> Mapping[str, int]:
-        """The create_revision of each proxy key that exists."""
+        """At which revision each proxy key that exists was put."""
         return self._living
 
     @property
@@ -130,7 +131,8 @@ class Follower:
             pair = event.kv
             try:
                 kind, incarnation, number = self._parse(pair.key)
-            except ForeignKey:
+            except ForeignKey as error:
+                skip(self.keys, pair.key, error)
                 continue
             if kind is KeyKind.ENTRY:
                 if event.type == PUT:  # deletions are truncation
@@ -150,15 +152,13 @@ class Follower:
         """The first of these entries, which were read, that the watch should have delivered long ago.
 
         It is below the revision that was processed, and does not wait for a predecessor. Other proxies have
-        applied it in its place, so the state that was made without it is wrong. `entries`: in order.
+        applied it in its place, so the state that was made without it is wrong. `entries`: in order, without
+        foreign keys.
         """
         for pair in entries:
             if pair.mod_revision > self.revision:
                 break
-            try:
-                _, incarnation, number = self._parse(pair.key)
-            except ForeignKey:
-                continue
+            _, incarnation, number = self._parse(pair.key)
             if number == self.delivered(incarnation) + 1:
                 return pair
         return None
@@ -176,14 +176,12 @@ class Follower:
         After an outage there can be very many entries. `entries`: at least all that were put since the
         revision reached before, or since the state that was given to `restart`. Those above `revision` are
         ignored, since the watch delivers them. `proxies` and `record`: all keys that existed at `revision`.
+        No key is foreign.
         """
         items: list[Item] = []
         there: set[str] = set()
         for pair in sorted(proxies, key=lambda pair: pair.create_revision):
-            try:
-                incarnation = self._parse(pair.key).incarnation
-            except ForeignKey:
-                continue
+            incarnation = self._parse(pair.key).incarnation
             there.add(incarnation)
             if self._living.get(incarnation) != pair.create_revision:
                 self._came(items, incarnation, pair)

@@ -11,11 +11,10 @@ as long as a load takes.
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from proxy.etcd.model import MOST_OPS, EtcdUnknown, Get, Op, RangeResult, Txn, TxnResult
 from proxy.log.follow.follower import Follower, order_of
-from schema.errors import ForeignKey
+from proxy.log.foreign import ours
 
 _MOST_KEYS = 100  # of one range
 
@@ -51,10 +50,9 @@ class Question:
         if (oldest := min(answer.revision for answer in answers)) < self._processed:
             raise EtcdUnknown(f"an answer as of revision {oldest}, after {self._processed}")
         found = [each for answer in answers for each in answer.responses if isinstance(each, RangeResult)]
-        proxies, entries = {}, sorted((pair for each in found[1:-1] for pair in each.kvs), key=order_of)
-        for pair in found[0].kvs:
-            with suppress(ForeignKey):
-                proxies[self._follower.keys.parse(pair.key).incarnation] = pair
+        keys = self._follower.keys
+        entries = sorted(ours(keys, (pair for each in found[1:-1] for pair in each.kvs)), key=order_of)
+        proxies = {keys.parse(pair.key).incarnation: pair for pair in ours(keys, found[0].kvs)}
         self._gone = [name for name in self._living if name not in proxies]
         came = [pair for name, pair in proxies.items() if name not in self._living]
         # A key that was there when the watch had passed it, and still is, was there all the time.

@@ -32,10 +32,10 @@ from proxy.support.tasks import together
 
 log = logging.getLogger(__name__)
 
-LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since, while something is missing
 _TIMEOUT = 2.0
+_NEVER = float("-inf")
 _NOT_YET = "this proxy has not caught up with etcd yet"
 _LATE = "etcd has entries that this proxy has not applied in time"
 _WRONG = "this proxy's state is not what the log says: loading the tree anew"
@@ -76,7 +76,7 @@ class Staleness:
         self._unfit: Freshness | None = None  # WRONG, LOADING or GONE
         self._why_gone = ""
         #: Everything that was in etcd at this monotonic time is applied.
-        self.caught_up_at = -float("inf")
+        self.caught_up_at = _NEVER
 
     @property
     def freshness(self) -> Freshness:
@@ -223,7 +223,7 @@ class Staleness:
             return self._obstacle
         if self._open and self._now() - self._open[0].began > self._limit:
             return _LATE
-        return "" if self.caught_up_at > 0 else _NOT_YET
+        return "" if self.caught_up_at > _NEVER else _NOT_YET
 
     def _is_delivered(self, question: Question) -> bool:
         """Whether the watch has delivered what a question has found. After a dropped one all is applied."""

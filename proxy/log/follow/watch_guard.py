@@ -61,7 +61,7 @@ class WatchGuard:
         self._replaced = -float("inf")  # the loop's time at which the watch was last replaced
         self._factor = 1  # doubled each time that a new watch delivers no more than the one before
 
-    def landed(self, incarnation: str, number: int, round_trip: float) -> None:
+    def appended(self, incarnation: str, number: int, round_trip: float) -> None:
         """etcd has answered that this entry is in the log. `round_trip`: seconds."""
         self.expect(partial(self._was_shown, incarnation, number), round_trip)
 

@@ -19,7 +19,6 @@ from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support import probe
 from proxy.support.environment import HOST, Clock
 from schema.entry import Entry, Request
-from schema.errors import ForeignKey
 from schema.keys import Keyspace
 
 
@@ -119,8 +118,5 @@ class Replay:
         return [kv for kv in self._caught.entries if self._is_left(kv)]
 
     def _is_left(self, entry: KeyValue) -> bool:
-        try:
-            _, incarnation, number = self._keys.parse(entry.key)
-        except ForeignKey:
-            return False
+        _, incarnation, number = self._keys.parse(entry.key)
         return number > self._follower.delivered(incarnation) or (incarnation, number) in self._left

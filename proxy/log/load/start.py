@@ -24,7 +24,7 @@ from proxy.state.node import full_node
 from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, decode_entry
-from schema.errors import BadValue, ForeignKey
+from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.paths import CONFIG
 from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
@@ -117,7 +117,7 @@ async def _retried(one_try: Callable[[], "_Load"], timeout: float | None) -> Loa
             await asyncio.sleep(_RETRY)
 
 
-def forget_members(machine: Machine) -> None:
+def forget_ensemble(machine: Machine) -> None:
     """Empty `/zookeeper/config` where an earlier release has imported the addresses of a ZooKeeper's members.
 
     Such content has version -1, which no client's write leaves. Nothing else changes, and digests do not
@@ -194,7 +194,7 @@ class _Load:
         await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
         if machine.entries < (self._wanted.entries or 0):
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
-        forget_members(machine)
+        forget_ensemble(machine)
         return Loaded(
             machine=machine,
             caught=caught._replace(entries=replay.rest()),
@@ -246,7 +246,7 @@ class _Load:
             if self._keys.parse(entry.key).number != 1:
                 return False
             return any(request.kind == Kind.LEVEL for request in decode_entry(entry.value).requests)
-        except (ForeignKey, BadValue):
+        except BadValue:
             return False  # the replay says what is wrong
 
     def _no_base(self, record: TreeRecord) -> TreeNotServable:

@@ -2,7 +2,7 @@
 
 The rules:
 
-* Who does it needs no election. The create_revisions of the proxy keys give the living proxies an order,
+* Who does it needs no election. The revisions at which their keys were put give the living proxies an order,
   and the eldest does the work. When it dies its key goes, and all others see that in the stream.
 * Two that do the same work at once do no harm: each step is conditional. A snapshot is published by a Txn
   that compares the record, a due node is deleted only if it has not changed, and equal names in the archive

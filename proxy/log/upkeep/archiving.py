@@ -51,7 +51,7 @@ class Archiving:
     def is_mine(self) -> bool:
         """Whether this proxy has to archive."""
         status = self._log.status()
-        return bool(status.incarnation) and status.members.archiver == status.incarnation
+        return bool(status.incarnation) and status.living.archiver == status.incarnation
 
     @property
     def pid(self) -> int:

@@ -6,6 +6,7 @@ time, the log has each deletion twice, and the second one changes nothing.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
@@ -36,12 +37,13 @@ class Pace(NamedTuple):
 class NodeExpiry:
     """Checks the containers and TTL nodes periodically."""
 
-    def __init__(self, replicated: Log, expiry: Expiry, pace: Pace) -> None:
+    def __init__(self, replicated: Log, expiry: Expiry, pace: Pace, time: Callable[[], float]) -> None:
+        """`time`: seconds; what they count from means nothing."""
         self._log = replicated
         self._expiry = expiry
         self._pace = pace
         self._reloads = 0
-        self._loop = asyncio.get_running_loop()
+        self._time = time
 
     async def run(self) -> None:
         """Check and delete until cancelled."""
@@ -79,7 +81,7 @@ class NodeExpiry:
             if due is None:
                 continue
             left = 0  # the deletion takes time
-            started = self._loop.time()
+            started = self._time()
             err = await self._delete(due)
             if not err:
                 log.debug("deleted %s, a container or TTL node that was due", path)
@@ -87,7 +89,7 @@ class NodeExpiry:
                 name = ErrorCode(err).name
                 log.warning("cannot delete %s, a container or TTL node that is due: %s", path, name)
                 return  # etcd has no space, most likely: the next check tries again
-            await asyncio.sleep(max(0.0, gap - (self._loop.time() - started)))
+            await asyncio.sleep(max(0.0, gap - (self._time() - started)))
 
     def _forget_if_reloaded(self) -> None:
         """After a load the state is a new one: drop what was recorded of the former one."""
@@ -97,10 +99,10 @@ class NodeExpiry:
             self._expiry.forget()
 
     def _now(self) -> int:
-        return int(self._loop.time() * 1000)
+        return int(self._time() * 1000)
 
     async def _delete(self, due: NodeDue) -> int:
-        outcome: asyncio.Future[int] = self._loop.create_future()
+        outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
             if not outcome.done():

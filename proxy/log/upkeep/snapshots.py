@@ -21,6 +21,7 @@ from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.snapshot_writer import PACE
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
+from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.machine import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
@@ -30,9 +31,6 @@ from schema.entry import Kind, encode_forget
 
 log = logging.getLogger(__name__)
 
-#: The smallest part of the log that is worth a snapshot.
-LEAST_BYTES = 64 << 20
-LEAST_REQUESTS = 200_000
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
@@ -116,8 +114,8 @@ class Snapshots:
         replicated: Log,
         run_writer: RunWriter,
         *,
-        least_bytes: int = LEAST_BYTES,
-        least_requests: int = LEAST_REQUESTS,
+        least_bytes: int = SNAPSHOT_BYTES,
+        least_requests: int = SNAPSHOT_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
     ) -> None:
@@ -162,12 +160,12 @@ class Snapshots:
     async def run(self) -> None:
         """Check every second whether a snapshot is due, and write it, for ever."""
         while True:
-            if self.is_due():
+            if self.check():
                 await self._write()
             await asyncio.sleep(_TICK)
 
-    def is_due(self) -> bool:
-        """Whether this proxy has to write a snapshot now."""
+    def check(self) -> bool:
+        """Count the log. Whether this proxy has to write a snapshot now; an alarm if one is overdue."""
         now = self._now()
         status = self._log.status()
         seen = self._length.count(status)
@@ -191,11 +189,11 @@ class Snapshots:
                 waited,
                 self.log_bytes >> 20,
             )
-        if now < self._not_before or status.incarnation not in status.members:
+        if now < self._not_before or status.incarnation not in status.living:
             return False
         if not (self._wanted or self._has_room(status.pressure)):
             return False
-        rank = 0 if self._wanted else status.members.rank(status.incarnation)
+        rank = 0 if self._wanted else status.living.rank(status.incarnation)
         if waited < rank * self._each_rank:
             return False
         if not self._wanted and not self.log_requests:
@@ -238,7 +236,7 @@ class Snapshots:
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
         has_room = pressure is None or pressure.room > pressure.snapshot
-        if has_room or self._log.outbox.full:
+        if has_room or self._log.outbox.is_full:
             return True
         now = self._now()
         if pressure is not None and now - self._alarmed > _OVERDUE:
@@ -256,7 +254,7 @@ class Snapshots:
     async def _write(self) -> None:
         status = self._log.status()
         wanted, self._wanted = self._wanted, False
-        (me,) = [member for member in status.members if member.incarnation == status.incarnation]
+        (me,) = [proxy for proxy in status.living if proxy.incarnation == status.incarnation]
         began = self._now()
         self.stats.running = True
         try:
@@ -299,7 +297,7 @@ class Snapshots:
         etcd, keys = self._log.context.etcd, self._log.context.keys
         try:
             truncated = await applied_in(etcd, keys, previous.name)
-            living = {member.incarnation for member in status.members}
+            living = {proxy.incarnation for proxy in status.living}
             machine = self._log.machine
             over = {name: machine.applied[name] for name in forgettable(machine, living, truncated or {})}
             for incarnation, applied in over.items():

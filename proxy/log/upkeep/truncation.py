@@ -8,13 +8,16 @@ stops. None puts anything, so etcd's quota lets them pass.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import TypeVar
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Op, Txn
+from proxy.log.follow.catch_up import first_entry
+from proxy.log.foreign import ours
 from proxy.log.record import TIMEOUT
 from proxy.state.machine import Machine
-from schema.errors import BadValue, ForeignKey
+from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.pages import decode_state
 from schema.record import TreeRecord
@@ -75,11 +78,10 @@ async def truncate_log(
     for incarnation, last in sorted(applied.items()):
         start, _ = keys.entries_of(incarnation)
         beyond = keys.entry(incarnation, last + 1)
-        get = Get(start, beyond, keys_only=True, limit=1)
-        first = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
-        if not first.kvs:
+        first = await until_known(partial(first_entry, etcd, keys, start, beyond))
+        if first is None:
             continue
-        number = keys.parse(first.kvs[0].key).number
+        number = first.number
         while number <= last:
             step("truncate entries")
             following = min(number + ENTRIES_AT_ONCE, last + 1)
@@ -109,17 +111,13 @@ async def delete_pages(
     get = Get(keys.snapshots, keys.snapshots_end, keys_only=True)
     found = await until_known(lambda: etcd.range(get, TIMEOUT))
     pages: dict[str, list[bytes]] = {}
-    for kv in found.kvs:
-        name = kv.key[len(keys.snapshots) :].decode(errors="replace").partition("/")[0]
+    for kv in ours(keys, found.kvs):
+        name = kv.key[len(keys.snapshots) :].decode().partition("/")[0]
         if name not in kept:
             pages.setdefault(name, []).append(kv.key)
     deleted = 0
     for name, page_keys in sorted(pages.items()):
-        try:
-            parsed = keys.parse(page_keys[0])
-        except ForeignKey as error:
-            log.warning("ignoring a key among the snapshots: %s", error)
-            continue
+        parsed = keys.parse(page_keys[0])
         guards = [record]
         if parsed.number >= record.mod_revision and parsed.incarnation != own:
             guards.append(Compare(keys.proxy(parsed.incarnation), 0))

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, only
+from proxy.state.auth.scheme import Identities, Identity, Remote, Scheme, Settings, only
 
 
 def digest_identity(credentials: bytes) -> Identity:
@@ -13,7 +13,7 @@ def digest_identity(credentials: bytes) -> Identity:
     return Identity("digest", f"{text.partition(':')[0]}:{digest}")
 
 
-def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
+def _authenticate(credentials: bytes | None, remote: Remote, settings: Settings) -> Identities:
     if credentials is None:
         return ()
     identity = digest_identity(credentials)

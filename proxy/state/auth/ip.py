@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from proxy.state.auth.scheme import Identities, Identity, Key, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Key, Remote, Scheme, Settings
 
 
 def java_address(text: str) -> str:
@@ -101,12 +101,12 @@ def _is_valid(name: str) -> bool:
     return _network(name) is not None
 
 
-def _on_connect(peer: Peer, settings: Settings) -> Identities:
-    return (Identity("ip", peer.address),)
+def _on_connect(remote: Remote, settings: Settings) -> Identities:
+    return (Identity("ip", remote.address),)
 
 
-def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
-    return _on_connect(peer, settings)
+def _authenticate(credentials: bytes | None, remote: Remote, settings: Settings) -> Identities:
+    return _on_connect(remote, settings)
 
 
 IP = Scheme(

@@ -5,7 +5,7 @@ The proof is an exchange of sasl packets (`proxy.frontend.identity`), never an a
 
 import re
 
-from proxy.state.auth.scheme import Identities, Identity, Key, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Key, Remote, Scheme, Settings
 
 # A Kerberos name of at most two components (KerberosName.nameParser).
 _PRINCIPAL = re.compile(r"[^/@]*(?:/[^/@]*)?@[^/@]*")
@@ -20,7 +20,7 @@ def sasl_identities(name: str, *, is_super: bool) -> Identities:
     return (identity, Identity("super", "")) if is_super else (identity,)
 
 
-def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
+def _authenticate(credentials: bytes | None, remote: Remote, settings: Settings) -> Identities:
     return ()
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 from schema.entry import Identity as Identity
 
 
-class Peer(NamedTuple):
+class Remote(NamedTuple):
     """What the server itself knows of a connection's other end."""
 
     address: str
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 Identities: TypeAlias = tuple[Identity, ...]
 
 
-def no_identities(peer: Peer, settings: Settings) -> Identities:
+def no_identities(remote: Remote, settings: Settings) -> Identities:
     """A connection has no identity before it proves one."""
     return ()
 
@@ -53,8 +53,8 @@ class Scheme(NamedTuple):
     """One scheme. All of its functions are pure and raise nothing, whatever a client sends."""
 
     name: str
-    #: (credentials of an addauth packet, peer, settings) -> the identities that they prove, () if none.
-    authenticate: Callable[[bytes | None, Peer, Settings], Identities]
+    #: (credentials of an addauth packet, remote, settings) -> the identities that they prove, () if none.
+    authenticate: Callable[[bytes | None, Remote, Settings], Identities]
     #: (id of an ACL's entry) -> its keys. The entry means the identities that have one of them.
     keys_of_entry: Callable[[str], Iterable[Key]]
     #: (identity's id) -> its keys.
@@ -63,7 +63,7 @@ class Scheme(NamedTuple):
     is_valid: Callable[[str], bool]
     #: Whether the scheme `auth` in an ACL stands for its identities (isAuthenticated).
     proves: bool = True
-    #: (peer, settings) -> the identities that a connection has from its start.
-    on_connect: Callable[[Peer, Settings], Identities] = no_identities
+    #: (remote, settings) -> the identities that a connection has from its start.
+    on_connect: Callable[[Remote, Settings], Identities] = no_identities
     #: The user's name in an identity's id, which whoAmI and the audit log show (getUserName).
     user_name: Callable[[str], str] = itself

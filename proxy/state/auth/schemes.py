@@ -5,7 +5,7 @@ from typing import NamedTuple
 from proxy.state.auth.digest import DIGEST
 from proxy.state.auth.ip import IP
 from proxy.state.auth.sasl import SASL
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Remote, Scheme, Settings
 from proxy.state.auth.x509 import X509
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (DIGEST, IP, SASL, X509)}
@@ -41,17 +41,17 @@ class AuthSchemes(NamedTuple):
     names: frozenset[str] = ALWAYS
     settings: Settings = Settings()
 
-    def identities(self, peer: Peer) -> Identities:
+    def identities(self, remote: Remote) -> Identities:
         """The identities of a client that has just connected."""
         return tuple(
             identity
             for scheme in SCHEMES.values()
             if scheme.name in self.names
-            for identity in scheme.on_connect(peer, self.settings)
+            for identity in scheme.on_connect(remote, self.settings)
         )
 
-    def authenticate(self, name: str | None, credentials: bytes | None, peer: Peer) -> Identities:
+    def authenticate(self, name: str | None, credentials: bytes | None, remote: Remote) -> Identities:
         """The identities that an addauth packet proves; () if it fails."""
         if name is None or name not in self.names:
             return ()
-        return SCHEMES[name].authenticate(credentials, peer, self.settings)
+        return SCHEMES[name].authenticate(credentials, remote, self.settings)

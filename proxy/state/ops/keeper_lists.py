@@ -12,13 +12,15 @@ from proxy.state.bounded import Body
 from proxy.state.node import Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.expected import expect_list
-from proxy.state.ops.reads import find
+from proxy.state.ops.reads import find, watching
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import demand
 from schema.znode import session_of
 
-# So many names are compared in about the time of one step.
+#: So many children are filtered, or described, in about the time of one step.
+FILTERED_PER_STEP, DESCRIBED_PER_STEP = 4, 2
+# So many names are compared in that time.
 _COMPARED_PER_STEP = 8
 
 
@@ -29,12 +31,13 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
     """
     path, watch, only = read_filtered_list(Reader(frame, position))
     if only != ListFilter.ALL:
-        expect_list(reading, path, 0, 4)
+        expect_list(reading, path, 0, FILTERED_PER_STEP)
     node, paths = _listed(reading, client, path, only)
-    names = node.names(reading.pause) if only == ListFilter.ALL else pack_children(paths, reading.pause)
-    if watch:
-        reading.watches.children.add(path, client)
-    return names + node.stat()
+    stat = node.stat()  # before the state may change
+    then = watching(reading, client, path) if watch else None
+    if only == ListFilter.ALL:
+        return node.names(reading.pause, then, True) + stat
+    return pack_children(paths, reading.pause, then, True) + stat
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -43,9 +46,10 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     Raises NOAUTH if one of these may not be read, as exists and getData would; BADARGUMENTS if they do not
     fit into one reply.
     """
-    path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
+    fields = read_list_with_stat_and_data(Reader(frame, position))
+    path, watch, only, with_stat, with_data = fields
     pause = reading.pause
-    expect_list(reading, path, 0, with_data=with_data)
+    expect_described(reading, fields, 0)
     node, paths = _listed(reading, client, path, only)
     children: list[Node] = []
     for below in pause.each(paths):
@@ -67,6 +71,11 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     return body.whole()
 
 
+def expect_described(reading: Reading, fields: tuple[str, bool, int, bool, bool], steps: int) -> int:
+    """What list_with_stat_and_data will take."""
+    return expect_list(reading, fields[0], steps, DESCRIBED_PER_STEP, with_data=fields[-1])
+
+
 def list_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The paths of all nodes below one, those nearer to it first, as many as the limit allows.
 
@@ -86,14 +95,14 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
         if children:
             demand(node.rights, Perms.READ, client.identities)
             steps += len(children)
-            pause.expect(steps // 4)
+            pause.expect(steps // FILTERED_PER_STEP)
         for below in pause.each(_first(children, limit - len(paths), pause)):
             paths.append(below)
             size += len(below)
             if size > bounded.MOST:
                 raise Refusal(ErrorCode.BAD_ARGUMENTS)
             unseen.append(find(reading, below))
-        pause.expect(steps // 4 + size // BYTES_PER_STEP)
+        pause.expect(steps // FILTERED_PER_STEP + size // BYTES_PER_STEP)
     return pack_names(paths, pause)
 
 

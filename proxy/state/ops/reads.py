@@ -3,6 +3,9 @@
 These are the hot path of reads, so they build bytes and no objects.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from codec.constants import ErrorCode, Perms
 from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
@@ -59,24 +62,30 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children. Raises BADARGUMENTS for names that are too many for one reply."""
-    return _children(reading, client, frame, position)[0]
+    path, watch = decode_path_watch(frame, position)
+    return _listed(reading, client, path).names(
+        reading.pause, watching(reading, client, path) if watch else None, True
+    )
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children, and the Stat. Raises as `get_children`."""
-    names, node = _children(reading, client, frame, position)
-    return names + node.stat()
-
-
-def _children(reading: Reading, client: Client, frame: bytes, position: int) -> tuple[bytes, Node]:
     path, watch = decode_path_watch(frame, position)
+    node = _listed(reading, client, path)
+    stat = node.stat()  # before the state may change
+    return node.names(reading.pause, watching(reading, client, path) if watch else None, True) + stat
+
+
+def _listed(reading: Reading, client: Client, path: str) -> Node:
     node = find(reading, path)
     if node.rights is not OPEN:
         demand(node.rights, Perms.READ, client.identities)
-    names = node.names(reading.pause)
-    if watch:
-        reading.watches.children.add(path, client)
-    return names, node
+    return node
+
+
+def watching(reading: Reading, client: Client, path: str) -> Callable[[], None]:
+    """Sets a watch on the children."""
+    return partial(reading.watches.children.add, path, client)
 
 
 def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -1,7 +1,6 @@
 """Readers of the feed of changes that go on in a copy."""
 
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -9,7 +8,6 @@ from archive.past.feed import Gone
 from codec import client as zk
 from codec.jute import Acl
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing
 from pipeline.follow.lost import promote
 from pipeline.follow.options import Options
 from pipeline.follow.standby import follow
@@ -32,8 +30,8 @@ async def world() -> World:
 
 async def finish(world: World) -> None:
     """Move the tree on purpose."""
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        await follow(world.source, world.etcd, KEYS, Options(finish=True, timeout=60.0))
+    options = Options(finish=True, timeout=60.0, answer_within=0.0)
+    await follow(world.source, world.etcd, KEYS, options)
 
 
 async def source_lines(world: World, since: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

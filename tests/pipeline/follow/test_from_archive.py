@@ -199,8 +199,8 @@ async def test_a_follower_of_an_archive_leaves_a_move_to_the_command(world: Arch
     """It cannot seal the source: if it answered and ended, its supervisor would have it answer again."""
     await world.follow()
     running = asyncio.create_task(follow(world.archive, world.etcd, KEYS, Options()))
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 1.0):
-        assert not await finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False))
+    request = Asked(0, keep_sessions=True, answered=False)
+    assert not await finishing.ask(world.etcd, KEYS, request, within=1.0)
     assert not running.done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

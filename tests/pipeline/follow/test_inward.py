@@ -32,7 +32,7 @@ from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
-from pipeline.follow import finishing, inward, target
+from pipeline.follow import finishing, inward
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
 from pipeline.follow.inward import Directory, follow
@@ -84,8 +84,7 @@ async def test_level_then_finished(
     assert await followed(etcd, folder, until_level=True) == DONE
     assert capsys.readouterr().out == "level at zxid 0x5 (0 behind)\n"
     write_log(folder / "version-2", *creates(6, 2))
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        assert await followed(etcd, folder, finish=True) == DONE
+    assert await followed(etcd, folder, finish=True, answer_within=0.0) == DONE
     told = capsys.readouterr()
     assert "asking the follower that runs on this prefix" in told.err
     assert "no follower has answered for" in told.err
@@ -119,8 +118,7 @@ async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -
 async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     assert await followed(etcd, folder, until_level=True, zxid=9, timeout=0.05) == NOT_LEVEL
     assert await followed(etcd, folder, until_level=True, zxid=5, timeout=60.0) == DONE
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 60.0):
-        assert await followed(etcd, folder, finish=True, zxid=9, timeout=0.05) == NOT_LEVEL
+    assert await followed(etcd, folder, finish=True, zxid=9, timeout=0.05, answer_within=60.0) == NOT_LEVEL
     assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
 
 
@@ -143,13 +141,10 @@ async def test_level_amid_writes(
     with mock.patch.object(TargetTree, "append", amid_writes):
         assert await followed(etcd, folder, until_level=True, zxid=9, timeout=60.0) == DONE
         assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
-        with (
-            mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
-            mock.patch.object(inward, "_TELL_AFTER", 0.0),
-        ):
-            assert await followed(etcd, folder, finish=True, timeout=0.5) == NOT_LEVEL
+        with mock.patch.object(inward, "_TELL_AFTER", 0.0):
+            assert await followed(etcd, folder, finish=True, timeout=0.5, answer_within=0.0) == NOT_LEVEL
             capsys.readouterr()
-            finish = asyncio.create_task(followed(etcd, folder, finish=True, timeout=60.0))
+            finish = asyncio.create_task(followed(etcd, folder, finish=True, timeout=60.0, answer_within=0.0))
             await eventually(told, "it says why it waits")
     assert await finish == DONE  # the log does not grow any more
 
@@ -215,15 +210,10 @@ async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -
 
 
 async def test_many_entries_and_bases(etcd: FakeEtcdClient, folder: Path) -> None:
-    with (
-        mock.patch.object(inward, "_ENTRY_TRANSACTIONS", 3),
-        mock.patch.object(target, "_REBASE_BYTES", 0),
-    ):
-        for first in range(6, 106, 20):
-            write_log(folder / "version-2", *creates(first, 20))
-            assert await followed(etcd, folder, until_level=True) == DONE
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        assert await followed(etcd, folder, finish=True, keep_sessions=True) == DONE
+    for first in range(6, 106, 20):
+        write_log(folder / "version-2", *creates(first, 20))
+        assert await followed(etcd, folder, until_level=True, entry_changes=3, log_bytes=0) == DONE
+    assert await followed(etcd, folder, finish=True, keep_sessions=True, answer_within=0.0) == DONE
     assert len((await served(etcd)).tree.nodes) == len(TREE) + 105
 
 

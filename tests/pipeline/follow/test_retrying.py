@@ -8,9 +8,9 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
-from pipeline.follow import retrying, target
+from pipeline.follow import retrying
 from pipeline.follow.output import DONE, NOT_LEVEL
-from pipeline.follow.target import TargetTree, position_of
+from pipeline.follow.target import position_of
 from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Failing
@@ -22,7 +22,7 @@ from tests.pipeline.trees import write_log, write_snapshot
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_snapshot(tmp_path / "version-2", 0, TREE[:-1])
-    write_log(tmp_path / "version-2", *creates(1, 5))
+    write_log(tmp_path / "version-2", *creates(1, 50))  # larger than the tree before them
     return tmp_path
 
 
@@ -32,10 +32,8 @@ async def followed(folder: Path, at: int) -> Failing:
     with (
         mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
         mock.patch.object(retrying, "RETRY", 0.0),
-        mock.patch.object(target, "_REBASE_BYTES", -1),
-        mock.patch.object(TargetTree, "snapshot_bytes", 0),
     ):
-        assert await following(etcd, folder, until_level=True) == DONE
+        assert await following(etcd, folder, until_level=True, log_bytes=0) == DONE
     return etcd
 
 
@@ -49,10 +47,10 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
         told = capsys.readouterr()
         assert told.err.count("etcd is out of reach, trying again: no member answers") == 1
         assert told.err.count("etcd answers again") == 1
-        assert "level at zxid 0x5 (0 behind)" in told.out
+        assert "level at zxid 0x32 (0 behind)" in told.out
         position = await position_of(etcd, KEYS)
         assert position is not None
-        assert position.zxid == 5
+        assert position.zxid == 50
         assert not (await etcd.range(Get(KEYS.log, KEYS.log_end), 1.0)).kvs  # the base holds it all
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from typing_extensions import override
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
@@ -26,9 +27,9 @@ from pipeline.follow.inward import follow as follow_zookeeper
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
-from pipeline.follow.source import OtherSource
+from pipeline.follow.source import OtherSource, Reading
 from pipeline.follow.standby import follow
-from pipeline.follow.target import position_of, state_of
+from pipeline.follow.target import Origin, position_of, state_of
 from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log import slices
 from proxy.log.follow import follow as follow_module
@@ -186,16 +187,13 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         await world.tree.make("a")
         await world.write()
         killed = killed_in(world.etcd.store)
-        with (
-            mock.patch.object(standby, "_ENTRY_CHANGES", 3),
-            mock.patch.object(target, "_REBASE_BYTES", 0),
-        ):
-            with contextlib.suppress(Stopped):
-                await world.level(killed)
-                await world.write()
-                await world.level(killed)
+        often: dict[str, Any] = {"entry_changes": 3, "log_bytes": 0}
+        with contextlib.suppress(Stopped):
+            await world.level(killed, **often)
             await world.write()
-            await world.level()
+            await world.level(killed, **often)
+        await world.write()
+        await world.level(**often)
         await world.check()
 
 
@@ -282,13 +280,10 @@ async def test_all_is_written_again_and_again_only_at_a_distance_until_the_copy_
 
 
 async def test_more_arrives_than_is_taken(world: World) -> None:
-    with (
-        mock.patch.object(source_module, "MOST_WAITING", 300),
-        mock.patch.object(standby, "_ENTRY_CHANGES", 1),
-    ):
+    with mock.patch.object(source_module, "MOST_WAITING", 300):
         await world.write(30)
-        await world.level()
-        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options()))
+        await world.level(entry_changes=1)
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(entry_changes=1)))
         await world.write(30)
         zxid = world.tree.ran().zxid
 
@@ -355,44 +350,50 @@ class Held(FakeEtcdClient):
         return await super().txn(txn, timeout)
 
 
+class Noting(InEtcd):
+    """Shows the source's state, as far as it was applied."""
+
+    machine: Machine | None = None
+
+    @override
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
+        reading = await super().open(entries, origin)
+        self.machine = reading.machine
+        return reading
+
+
 async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -> None:
     """The link to the copy's etcd may be long."""
     await world.level()
     there = await position_of(world.etcd, KEYS)
+    assert there is not None
     held = Held(world.etcd.store)
-    applied: list[object] = []
-    apply = standby._Work._apply_entry
+    source = Noting("etcd://one/t", retrying(world.client), world.tree.keys)
+    await world.write(20)
+    running = asyncio.create_task(follow(source, held, KEYS, Options(entry_changes=3)))
 
-    def noted(work: standby._Work, arrived: source_module.Arrived) -> None:
-        applied.append(arrived)
-        apply(work, arrived)
+    def applied() -> int:
+        return source.machine.zxid - there.zxid if source.machine else 0
 
-    with (
-        mock.patch.object(standby._Work, "_apply_entry", noted),
-        mock.patch.object(standby, "_ENTRY_CHANGES", 3),
-    ):
-        await world.write(20)
-        running = asyncio.create_task(follow(world.source, held, KEYS, Options()))
+    async def of_two() -> bool:
+        return applied() >= 4
 
-        async def of_two() -> bool:
-            return len(applied) >= 4
+    await eventually(of_two, "two entries' requests are applied", 60)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert held.entries == 1
+    assert applied() < 8, "no more than one entry is prepared"
+    assert await position_of(world.etcd, KEYS) == there
+    held.may_arrive.set()
 
-        await eventually(of_two, "two entries' requests are applied", 60)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert held.entries == 1
-        assert len(applied) < 8, "no more than one entry is prepared"
-        assert await position_of(world.etcd, KEYS) == there
-        held.may_arrive.set()
+    async def reached() -> bool:
+        position = await position_of(world.etcd, KEYS)
+        return position is not None and position.zxid == world.tree.ran().zxid
 
-        async def reached() -> bool:
-            position = await position_of(world.etcd, KEYS)
-            return position is not None and position.zxid == world.tree.ran().zxid
-
-        await eventually(reached, "it is level", 60)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+    await eventually(reached, "it is level", 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     await world.check()
 
 
@@ -538,9 +539,8 @@ async def test_targets_that_are_something_else(world: World, tmp_path: Path) -> 
 async def test_an_entry_that_was_changed_in_etcd(world: World) -> None:
     """Digests in the copy's own entries show it."""
     await world.level()
-    with mock.patch.object(standby, "_ENTRY_CHANGES", 1):
-        await world.write(80)
-        await world.level()
+    await world.write(80)
+    await world.level(entry_changes=1)
     here, _ = await state_of(world.etcd, KEYS)
     assert here.entries > 64
     store = world.etcd.store
@@ -586,6 +586,7 @@ async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str
 
 
 FINISH = Options(finish=True, timeout=60.0, address="http://two")
+ALONE = FINISH._replace(answer_within=0.0)
 
 
 async def moved(world: World) -> Machine:
@@ -635,7 +636,7 @@ async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World)
     """It deletes what was asked of the last one."""
     await world.level()
     asking = asyncio.create_task(
-        finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False))
+        finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False), within=60.0)
     )
 
     async def is_asked() -> bool:
@@ -655,19 +656,18 @@ async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("where", ["source", "target"])
 async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:
-    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        for killed_in in at_each_txn(counts=counts, more_than=1):
-            world = World()
-            await world.tree.make("a")
-            await world.level()
-            await world.write()
-            killed = killed_in(world.client.store if where == "source" else world.etcd.store)
-            first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
-            target = killed if where == "target" else world.etcd
-            with contextlib.suppress(Stopped):
-                await follow(first, target, KEYS, FINISH)
-            assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
-            await moved(world)
+    for killed_in in at_each_txn(counts=counts, more_than=1):
+        world = World()
+        await world.tree.make("a")
+        await world.level()
+        await world.write()
+        killed = killed_in(world.client.store if where == "source" else world.etcd.store)
+        first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
+        target = killed if where == "target" else world.etcd
+        with contextlib.suppress(Stopped):
+            await follow(first, target, KEYS, ALONE)
+        assert await follow(world.source, world.etcd, KEYS, ALONE) == DONE
+        await moved(world)
 
 
 async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: World) -> None:
@@ -675,11 +675,8 @@ async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: 
     await world.level()
     seal_elsewhere = Seal("http://three", "/x", 3, 0)
     await world.source.seal(seal_elsewhere)
-    for options in (LEVEL, FINISH):
-        with (
-            mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
-            pytest.raises(Failure, match="was moved to the prefix /x of the etcd at http://three"),
-        ):
+    for options in (LEVEL, ALONE):
+        with pytest.raises(Failure, match="was moved to the prefix /x of the etcd at http://three"):
             await follow(world.source, world.etcd, KEYS, options)
     with pytest.raises(Failure, match="was moved"):
         await follow(world.source, world.etcd, Keyspace("/other"), LEVEL)
@@ -707,13 +704,12 @@ class Slow(FakeEtcdClient):
 
 async def test_writes_while_it_starts(world: World) -> None:
     await world.write()
-    with mock.patch.object(standby, "_ENTRY_CHANGES", 2):
-        running = asyncio.create_task(world.level(Slow(world.etcd.store)))
-        for _ in range(20):
-            await world.write(1)
-            await asyncio.sleep(0.001)
-        assert await running == DONE
-        await world.level()
+    running = asyncio.create_task(world.level(Slow(world.etcd.store), entry_changes=2))
+    for _ in range(20):
+        await world.write(1)
+        await asyncio.sleep(0.001)
+    assert await running == DONE
+    await world.level()
     await world.check()
 
 

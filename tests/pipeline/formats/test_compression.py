@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor, chunks, codec_of, opened
 from pipeline.formats.errors import BadFile
+from tests.table import one_by_one
 
 NAMES = ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"]
 
@@ -69,7 +70,7 @@ def test_what_is_longer_than_many_chunks_is_not_copied_with_each(tmp_path: Path)
     assert (len(sizes), sizes[-1]) == (5, 60)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("name", "raw", "reason"),
     [
         ("a.gz", b"no gzip", "is no proper gzip file"),

@@ -12,6 +12,7 @@ from pipeline.etcd import reach
 from pipeline.jobs.failure import reason_of
 from pipeline.live import walk
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
+from tests.table import one_by_one
 from zketcd.__main__ import main
 
 SAMPLE = str(SAMPLES / "zk39-plain")
@@ -204,26 +205,40 @@ def check(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> 
     assert told.out == ""
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        pytest.param(words, reason, marks=[pytest.mark.real] if "{etcd}" in words else [])
-        for words, reason in cases()
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_one_clear_line(
+def says_it_in_one_line(
     words: list[str],
     reason: str,
     files: Path,
-    request: pytest.FixtureRequest,
+    etcd: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("ZKETCD_ETCD", raising=False)
     monkeypatch.setattr(reach, "TIMEOUT", 0.5)  # what is refused now is refused in 4 s
-    etcd = request.getfixturevalue("etcd_server").endpoint if "{etcd}" in words else ""
     check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
+
+
+@one_by_one(("words", "reason"), [case for case in cases() if "{etcd}" not in case[0]])
+def test_one_clear_line(
+    words: list[str],
+    reason: str,
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    says_it_in_one_line(words, reason, files, "", monkeypatch, capsys)
+
+
+@one_by_one(("words", "reason"), [case for case in cases() if "{etcd}" in case[0]])
+def test_one_clear_line_of_an_import(
+    words: list[str],
+    reason: str,
+    files: Path,
+    etcd_server: EtcdServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    says_it_in_one_line(words, reason, files, etcd_server.endpoint, monkeypatch, capsys)
 
 
 def test_an_etcd_without_tls(etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:

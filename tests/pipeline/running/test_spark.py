@@ -58,7 +58,7 @@ def test_a_test_that_is_interrupted_does_not_spoil_the_next(spark: SparkSession)
     remaining, _ = signal.setitimer(signal.ITIMER_REAL, 3)
     try:
         with pytest.raises(pytest.fail.Exception):
-            spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(60)).collect()
+            spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(12)).collect()
     finally:
         signal.signal(signal.SIGALRM, former)
         signal.setitimer(signal.ITIMER_REAL, remaining)

@@ -19,6 +19,7 @@ from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_numbe
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
 from tests.kazoo import kazoo
 from tests.pipeline.trees import OPEN, SAMPLES, Seen, digest_of, expected, node, read, without_stats
+from tests.table import one_by_one
 from zketcd.__main__ import main
 
 ROOT = node("/", 0)
@@ -109,7 +110,7 @@ def test_parents_come_before_their_children(tmp_path: Path) -> None:
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("rows", "options", "reason"),
     [
         ([node("/a")], {}, "0 rows for /"),

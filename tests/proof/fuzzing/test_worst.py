@@ -35,4 +35,3 @@ def test_only_reads_and_one_write_look_at_nodes_in_vain() -> None:
     """All proxies pay for a write, and again at each start."""
     searching = [opcode for opcode, write in EXTENDED.writes.items() if Cost.SEARCH in write.cost]
     assert searching == [KeeperOpCode.REMOVE_RECURSIVE], "for 8192 nodes at most"
-    assert all(read.heavy for read in EXTENDED.reads.values() if Cost.SEARCH in read.cost)

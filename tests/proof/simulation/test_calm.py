@@ -8,7 +8,7 @@ from proof.simulation.calm import simulate_calm
 from proof.simulation.campaign import find
 from proof.simulation.planted import Planted, read_planted
 
-_HOURS = 4.0
+_HOURS = 2.0
 _QUICK = ("ended sessions are kept",)
 _ALL = os.environ.get("SIMULATION_PLANTED") == "all"
 

@@ -19,9 +19,9 @@ from schema.errors import BadValue
 from schema.keys import Keyspace
 
 _LOG = """\
-2026-01-01 00:00:00,000 INFO proxy.log.append.membership: registered as 0a
+2026-01-01 00:00:00,000 INFO proxy.log.append.registration: registered as 0a
 2026-01-01 00:00:09,000 WARNING proxy.log.append.incarnations: carrying sessions over from 0a; 3 sent again
-2026-01-01 00:00:09,100 INFO proxy.log.append.membership: registered as 0b
+2026-01-01 00:00:09,100 INFO proxy.log.append.registration: registered as 0b
 """
 
 

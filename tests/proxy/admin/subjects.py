@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, cast
 from proxy.admin.subject import Subject
 from proxy.config import parse
 from proxy.etcd.interface import Calls
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import ConnectionFacts, Connections
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
 from proxy.frontend.sampling import Sampling
-from proxy.log.members import Members, Peers
+from proxy.log.living import LivingProxies, Peers
 from proxy.log.status import Contact, Freshness, LogStatus, Stats
 from proxy.log.upkeep.snapshots import SnapshotStats
 from proxy.state.capture import new_machine
@@ -31,7 +31,7 @@ class LogFacts:
     """A log."""
 
     stats: Stats = field(default_factory=Stats)
-    members: Members = field(default_factory=Members)
+    living: LivingProxies = field(default_factory=LivingProxies)
     peers: Peers = field(default_factory=Peers)
     outstanding: int = 0
     is_registered: bool = True
@@ -45,7 +45,7 @@ class LogFacts:
 
     def status(self) -> LogStatus:
         return LogStatus(
-            self.members,
+            self.living,
             self.peers,
             self.stats,
             incarnation="a1",
@@ -89,7 +89,19 @@ class Session(NamedTuple):
     heard: float = 96.0
 
 
-_FACTS = ConnectionFacts("127.0.0.1", 5000, 0, 0, (), 1e9, 100.0, 0, 0, 0, is_closed=False)
+_FACTS = ConnectionFacts(
+    address="127.0.0.1",
+    port=5000,
+    session_id=0,
+    timeout_ms=0,
+    identities=(),
+    since=1e9,
+    due=100.0,
+    received=0,
+    sent=0,
+    outstanding=0,
+    is_closed=False,
+)
 
 
 class Connection:

@@ -7,7 +7,7 @@ import pytest
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.facts import OPERATIONS, Facts
-from proxy.log.members import Member, Members
+from proxy.log.living import LivingProxies, LivingProxy
 from proxy.log.status import Freshness
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
@@ -93,10 +93,10 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
 def test_the_eldest_of_several_proxies_is_the_leader(
     proxies: list[str], state: str, leads: bool | None
 ) -> None:
-    members = Members()
+    living = LivingProxies()
     for age, name in enumerate(proxies):
-        members.add(Member(name, age, (1,), "", home=Home(host=f"host-{name}")))
-    facts = _facts(replicated=LogFacts(members=members))
+        living.add(LivingProxy(name, age, (1,), "", home=Home(host=f"host-{name}")))
+    facts = _facts(replicated=LogFacts(living=living))
     monitor, leader = facts.monitor(), facts.leader()
     assert facts.state == monitor["server_state"] == facts.statistics()["server_state"] == state
     assert monitor.get("synced_followers") == (len(proxies) - 1 if leads else None)

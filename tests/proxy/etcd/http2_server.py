@@ -9,7 +9,7 @@ import h2.connection
 import h2.events
 import h2.settings
 
-from proxy.etcd.http2 import Call, Http2Connection, request_headers
+from proxy.etcd.http2 import Http2Call, Http2Connection, request_headers
 
 OK = [("grpc-status", "0")]
 HEAD = [(":status", "200"), ("content-type", "application/grpc")]
@@ -82,13 +82,13 @@ class Server:
         elif isinstance(event, h2.events.PingAckReceived):
             self.pongs += 1
 
-    def call(self, request: bytes = b"", *, last: bool = True) -> Call:
+    def call(self, request: bytes = b"", *, last: bool = True) -> Http2Call:
         """Send a request."""
         call = self.connection.open(request_headers("http", "etcd:2379", "/a/B", 5.0, (("token", "x"),)))
         self.connection.sender.send(call, request, last=last)
         return call
 
-    def answer(self, call: Call, *messages: bytes, padding: int | None = None) -> None:
+    def answer(self, call: Http2Call, *messages: bytes, padding: int | None = None) -> None:
         """Answer a call with success."""
         self.h2.send_headers(call.stream, HEAD)
         for data in messages:
@@ -96,7 +96,7 @@ class Server:
         self.h2.send_headers(call.stream, OK, end_stream=True)
 
 
-def asked(request: bytes = b"", *, last: bool = True) -> tuple[Server, Call]:
+def asked(request: bytes = b"", *, last: bool = True) -> tuple[Server, Http2Call]:
     """A server that has got a request."""
     server = Server()
     call = server.call(request, last=last)

@@ -9,7 +9,7 @@ def test_calls_are_counted_by_method_and_outcome() -> None:
     calls.answered("Txn", 1000)
     calls.answered("Txn", 3000)
     calls.answered("Range", 5)
-    assert {method: (times.count, times.nanos) for method, times in calls.times.items()} == {
+    assert {method: (times.count, times.total) for method, times in calls.times.items()} == {
         "Txn": (2, 4000),
         "Range": (1, 5),
     }

@@ -128,7 +128,14 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
     host = FakeHost(FakeLoop())
     found: list[str] = []
     host.request_logs = RequestLogs(
-        "me", found.append, 0, lambda: Stages(0, 0), tuple, lambda: 0, frozenset(), lambda: None
+        user="me",
+        write_audit=found.append,
+        slow_ms=0,
+        stages=lambda: Stages(0, 0),
+        ended=tuple,
+        clock=lambda: 0,
+        writes=frozenset(),
+        rest=lambda: None,
     )
     client = connected(host)
     client.send(zk.packet(1, zk.create("/there")))

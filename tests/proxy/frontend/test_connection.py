@@ -27,9 +27,8 @@ from lab.fakes.connection import (
 from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
-from proxy.frontend.limits import EarlyBytes
+from proxy.frontend.limits import LIMITS, EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
-from proxy.frontend.replies import LIMITS
 from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -306,6 +305,14 @@ def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None
     )
     client.loop.run()
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
+
+
+def test_events_that_are_not_sent_are_not_counted(client: Client) -> None:
+    event = Notifications(EventType.NODE_DELETED, "/b", 9, OPEN)
+    for _ in range(2):
+        client.connection.notify(event)
+        client.connection.close()
+    assert client.connection.services.counters.notifications == 1
 
 
 def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_replies(client: Client) -> None:

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from proxy.frontend import limits
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connection, Connections
-from proxy.frontend.limits import ConnectionLimits
 from proxy.support.counters import Counters
 from proxy.support.throttled_log import ThrottledLog
 

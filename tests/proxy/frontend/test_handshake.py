@@ -9,12 +9,13 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
+from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
-from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
-from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.sent import Header
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
@@ -341,11 +342,11 @@ def test_a_client_is_not_let_in_before_a_keep_alive_that_lets_it_stay(proxy: Pro
     proxy.handshake.check()
     proxy.commit()
     assert (brief.outcome, long.outcome) == ("waits", "established")
-    proxy.outbox.full = True
+    proxy.outbox.is_full = True
     proxy.attach(request)
     assert len(proxy.pending) == 1  # to be refused: a full etcd gives no lease
     proxy.pending.clear()
-    proxy.outbox.full = False
+    proxy.outbox.is_full = False
     assert proxy.sessions.check(proxy.link.contact()).to_close == []
     proxy.link.keep_alive_sent = proxy.loop.now
     proxy.handshake.check()

@@ -10,7 +10,7 @@ from codec.client import PING, auth, framed, get, multi, packet, set_data
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import INT, NULL, pack_buffer, pack_string
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
-from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.requests import Write
 
 _NO_PATH = b"\xff" * 4

@@ -19,12 +19,12 @@ from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import NULL, pack_buffer
 from codec.packets import frame
+from proxy.frontend.limits import Limits
 from proxy.frontend.observer import Observer
 from proxy.frontend.order import Authentication, Order, OrderContext
-from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.notifications import Notifications
-from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation, few
 from proxy.state.ops import READS
 from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.long
 # What the body of a write may ask for.
 FINE, REFUSED = b"fine", b"refused"
 SESSION = 7
-_SMALL_LIMITS = Limits(large_reply=50, unsent=150, ahead=6, heavy_weight=2)
+_SMALL_LIMITS = Limits(large_reply=50, owed=150, ahead=6, heavy_weight=2)
 
 
 _WRITTEN = (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)
@@ -69,11 +69,16 @@ class Machine:
         return 0, b"done %d" % self.zxid
 
 
+def _counted(*_: object) -> int:
+    return 0
+
+
 def _operations(machine: Machine) -> Operations:
-    reads = {int(opcode): ReadOperation(machine.read, heavy=READS[opcode].heavy) for opcode in _READ}
+    heavy = {int(opcode): READS[opcode].is_heavy for opcode in _READ}
+    reads = {opcode: ReadOperation(machine.read, _counted if heavy[opcode] else few) for opcode in heavy}
     none: Any = None
     writes = dict.fromkeys(map(int, _WRITTEN), WriteOperation(_decode, none, none))
-    return Operations(reads, writes, extended=False)
+    return Operations(reads, writes, keeper=False)
 
 
 class Asked(NamedTuple):

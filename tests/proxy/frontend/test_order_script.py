@@ -51,7 +51,7 @@ from codec.framing import Framer
 from codec.jute import Reader, pack_buffer, pack_string
 from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend import opening
-from proxy.frontend.replies import LIMITS
+from proxy.frontend.limits import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.log.slices import Slices
 from proxy.state.node import full_node
@@ -366,12 +366,12 @@ class World:
         self.client.host.load.requests += int(text)
 
 
-@golden.parametrized(ORDER)
+@golden.one_by_one(ORDER)
 def test_order_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> None:
     golden.check(ORDER, case, World(caplog).answer)
 
 
-@golden.parametrized(CONNECTION)
+@golden.one_by_one(CONNECTION)
 def test_connection_script(
     case: golden.Case, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

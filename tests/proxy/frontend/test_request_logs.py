@@ -37,14 +37,14 @@ class Logs:
         self.records = 0
         self.rests: list[int] = []  # lines before each rest
         self.logs = RequestLogs(
-            "me",
-            self.audit if audits else None,
-            slow_ms,
-            lambda: self.stages,
-            lambda: ["/e"],
-            lambda: self.now * _MS,
-            frozenset(EXTENDED.writes),
-            self.rest,
+            user="me",
+            write_audit=self.audit if audits else None,
+            slow_ms=slow_ms,
+            stages=lambda: self.stages,
+            ended=lambda: ["/e"],
+            clock=lambda: self.now * _MS,
+            writes=frozenset(EXTENDED.writes),
+            rest=self.rest,
         )
 
     def audit(self, lines: str) -> None:

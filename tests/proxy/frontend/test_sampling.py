@@ -15,9 +15,9 @@ from proxy.frontend.requests import Author
 from proxy.frontend.sampling import NEVER, Sampling
 from proxy.options.top import TopOptions
 from proxy.state.ops import EXTENDED_PARTS
-from proxy.state.ops.keeper_multi_read import PARTS as READ_PARTS
 from proxy.state.ops.multi import END_OF_PARTS
 from tests.proxy.frontend.test_audit import PARTS
+from tests.proxy.state.ops.test_multi_read import KINDS
 
 
 def _sampling(sample: int = 1, depth: int = 2) -> Sampling:
@@ -79,30 +79,15 @@ def test_every_part_that_a_multi_may_have_is_counted(opcode: OpCode | KeeperOpCo
     assert {each[:2] for each in sampling.operations()} == {("check", "/a"), (operation_name(opcode), path)}
 
 
-# What the body of each has behind the path.
-_READS = {
-    OpCode.EXISTS: b"\0",
-    OpCode.GET_DATA: b"\0",
-    OpCode.GET_CHILDREN: b"\0",
-    OpCode.GET_CHILDREN2: b"\0",
-    KeeperOpCode.FILTERED_LIST: b"\0\0",
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: b"\0\0\0\0",
-}
-
-
-def test_each_part_of_a_multi_read_is_known_here() -> None:
-    assert set(_READS) == set(READ_PARTS)
-
-
 def test_every_part_that_a_multi_read_may_have_is_counted() -> None:
     sampling = _sampling()
     parts = [
         MULTI_HEADER.pack(opcode, False, -1) + pack_string(f"/{opcode}") + rest
-        for opcode, rest in _READS.items()
+        for opcode, rest in KINDS.items()
     ]
     _seen(sampling, [zk.framed(1, OpCode.MULTI_READ)[4:] + b"".join(parts) + END_OF_PARTS])
     assert {each[:2] for each in sampling.operations()} == {
-        (operation_name(opcode), f"/{opcode}") for opcode in _READS
+        (operation_name(opcode), f"/{opcode}") for opcode in KINDS
     }
 
 

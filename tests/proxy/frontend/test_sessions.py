@@ -260,6 +260,9 @@ def test_sessions_stay_while_the_incarnation_changes(proxy: Proxy) -> None:
     assert not connection.closed
     assert proxy.sessions.get(1) is session
     assert proxy.pass_to(110.0) == [(1, "own again", 104.0), (2, "own again", 104.0)]
+    proxy.sessions.carried_over(OWN)
+    proxy.change(3, "", OWN)
+    assert proxy.sessions.get(3) is None, "it is not kept for ever"
 
 
 # -- etcd ----------------------------------------------------------------------------------------------------

@@ -147,6 +147,41 @@ def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
     assert answered[3:] == ["other"]
 
 
+def test_an_urgent_read_takes_nothing_of_the_time_that_all_else_has_after_a_long_one() -> None:
+    """One client that mixed the two held the log for 97 % of the time."""
+    loop, clock = FakeLoop(), FakeClock()
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    answered: list[str] = []
+
+    def ask(name: str, seconds: float, now: bool = False) -> None:
+        def answer(_pause: Pause) -> None:
+            answered.append(name)
+            clock.now += seconds
+
+        gate.read_slowly(ASKER, answer, lambda: True, now=now, in_pieces=False)
+        loop.run()
+
+    def wait(seconds: float) -> None:
+        clock.now += seconds
+        loop.wait(seconds)
+
+    ask("long", 0.2)
+    wait(0.1)
+    ask("urgent", 0.003, now=True)
+    ask("other", 0.2)
+    wait(0.099)
+    assert answered == ["long", "urgent"]
+    wait(0.002)
+    assert answered == ["long", "urgent", "other"]
+    wait(0.1)
+    ask("urgent and long", 0.2, now=True)
+    ask("last", 0)
+    wait(0.299)
+    assert answered[3:] == ["urgent and long"]
+    wait(0.002)
+    assert answered[3:] == ["urgent and long", "last"]
+
+
 def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
     """A client that came back with its watches waited for one read of each of thirty others."""
     loop, clock = FakeLoop(), FakeClock()
@@ -275,8 +310,7 @@ def test_set_watches_does_not_keep_the_log_from_being_applied(client: Client) ->
         client.loop.turn()
         assert client.host.holds == 0
     for xid, path in enumerate(("/n5", "/n90")):
-        create = pack_string(path) + pack_buffer(b"") + pack_acls(OPEN_TO_ALL) + INT.pack(0)
-        other.connection.data_received(framed(xid, OpCode.CREATE, create))
+        other.connection.data_received(_create(xid, path))
     while len(client.host.pending) < 2:  # on a slow host the turn is over, and the second one waits
         client.loop.turn()
     client.host.commit()
@@ -285,6 +319,81 @@ def test_set_watches_does_not_keep_the_log_from_being_applied(client: Client) ->
     events = [reply.body for reply in client.replies() if reply.xid == -1]
     assert [pack_string(path) in event for path, event in zip(("/n5", "/n90"), events, strict=True)]
     assert len(watches) == len(paths) - 2
+
+
+def _create(xid: int, path: str) -> bytes:
+    return framed(
+        xid, OpCode.CREATE, pack_string(path) + pack_buffer(b"") + pack_acls(OPEN_TO_ALL) + INT.pack(0)
+    )
+
+
+@pytest.fixture
+def listing(client: Client) -> Client:
+    """A client that may list very many children of the root."""
+    nodes = client.host.machine.tree.nodes
+    node.full_node(nodes, "/").children = dict.fromkeys(f"/n{number:04}" for number in range(1000))
+    return client
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body"),
+    [
+        (OpCode.GET_CHILDREN, pack_string("/") + b"\1"),
+        (OpCode.GET_CHILDREN2, pack_string("/") + b"\1"),
+        (KeeperOpCode.FILTERED_LIST, pack_string("/") + b"\1" + bytes([ListFilter.ALL])),
+    ],
+)
+def test_the_log_is_applied_while_very_many_names_are_packed(
+    listing: Client, opcode: int, body: bytes
+) -> None:
+    """The reply shows the state as of one moment, and the events of what came later follow it."""
+    root = listing.host.machine.tree.nodes["/"]
+    other = connected(listing.host)
+    as_of, stat = listing.host.machine.zxid, root.stat()
+    listing.connection.data_received(framed(7, opcode, body))
+    held = 0
+    while "/" not in listing.host.watches.children.by_path or listing.host.holds:
+        listing.loop.turn()
+        held += listing.host.holds
+    other.connection.data_received(_create(1, "/late"))
+    while not listing.host.pending:
+        listing.loop.turn()
+    other.host.commit()
+    turns = 0
+    while not (replies := listing.replies()):
+        listing.loop.turn()
+        turns += 1
+    assert turns > 20 * held, "the log does not wait"
+    assert other.xids() == [1]
+    assert [(reply.xid, reply.zxid) for reply in replies] == [(7, as_of), (-1, as_of + 1)]
+    names = pack_strings([f"n{number:04}" for number in range(1000)])
+    assert replies[0].body == names + (b"" if opcode == OpCode.GET_CHILDREN else stat)
+    assert b"n0999" in root.names()
+    assert b"late" in root.names(), "the former names are not kept"
+
+
+def test_of_names_that_did_not_change_meanwhile_the_packed_ones_are_kept(listing: Client) -> None:
+    listing.connection.data_received(_LIST)
+    listing.loop.run()
+    listing.received()
+    listing.connection.data_received(_LIST)
+    assert listing.xids() == [1], "at once"
+
+
+def test_the_log_waits_for_a_list_before_a_write_that_it_has(listing: Client) -> None:
+    """Reads between the two see the state before the write."""
+    listing.connection.data_received(_create(2, "/first") + _LIST + _create(3, "/late"))
+    assert len(listing.host.pending) == 2
+    listing.host.commit(1)
+    xids: list[int] = []
+    while 1 not in xids:
+        assert listing.host.holds == 1
+        listing.loop.turn()
+        xids += listing.xids()
+    assert xids == [2, 1]
+    assert listing.host.holds == 0
+    listing.commit()
+    assert listing.xids() == [3]
 
 
 @pytest.mark.parametrize("fails", [False, True])

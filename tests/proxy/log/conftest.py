@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.log.append import membership
+from proxy.log.append import registration
 from proxy.log.follow import follow
 from proxy.log.load import start
 from proxy.log.upkeep import truncation
@@ -13,4 +13,4 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (start, follow, truncation):
         monkeypatch.setattr(module, "_RETRY", 0.001)
     monkeypatch.setattr(truncation, "_PAUSE", 0)
-    monkeypatch.setattr(membership, "_FULL_PAUSE", 0.02)
+    monkeypatch.setattr(registration, "_FULL_PAUSE", 0.02)

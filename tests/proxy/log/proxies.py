@@ -59,6 +59,7 @@ class Proxy:
         self.changes: list[SessionChange] = []
         self.came: list[str] = []
         self.registered_as = ""
+        self.over: list[str] = []  # its incarnations whose sessions were carried over
         self.gone: dict[str, float] = {}  # incarnations, and the leases that they had
         self.stops: list[str] = []
         self.living: Container[str] = ()  # as of the last load
@@ -73,6 +74,10 @@ class Proxy:
     def registered(self, incarnation: str) -> None:
         self.registered_as = incarnation
 
+    def carried_over(self, former: str) -> None:
+        assert former not in {session.incarnation for session in self.log.machine.sessions.values()}
+        self.over.append(former)
+
     def session_changed(self, change: SessionChange) -> None:
         self.changes.append(change)
 
@@ -83,7 +88,7 @@ class Proxy:
         self.gone[incarnation] = lease
 
     def loaded(self, living: Container[str]) -> None:
-        assert all(member.incarnation in living for member in self.log.members)
+        assert all(proxy.incarnation in living for proxy in self.log.living)
         self.living = living
 
     # What a test does

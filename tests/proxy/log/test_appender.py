@@ -26,14 +26,14 @@ from proxy.etcd.model import (
 from proxy.log.append import appender as appender_module
 from proxy.log.append.appender import Appender
 from proxy.log.append.head_reader import HeadReader
-from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.registration import Incarnation
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context
 from proxy.log.follow.follower import Follower
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.members import Members
+from proxy.log.living import LivingProxies
 from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.support.tasks import Tasks
@@ -90,7 +90,7 @@ class World:
         guard = mock.Mock(spec=WatchGuard)
         follow = mock.Mock(follower=Follower(KEYS), watch_guard=guard)
         head = HeadReader(context, self.outbox, follow, mock.Mock())
-        combining = Combining(context, Members(), lambda: 0.0)
+        combining = Combining(context, LivingProxies(), lambda: 0.0)
         self.appender = Appender(
             context, self.outbox, head, guard, combining, lambda seconds, _error: seconds >= self.timeout
         )
@@ -135,6 +135,10 @@ class World:
                 self.appender._expected_until = 0.0
             case ["impatient"]:
                 self.timeout = 0.0
+            case ["hold"]:
+                self.outbox.hold()
+            case ["release"]:
+                self.outbox.release()
             case ["stop"]:
                 self.appender.stop()
             case ["start", name]:

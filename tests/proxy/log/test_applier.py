@@ -9,8 +9,9 @@ import pytest
 from codec import client as zk
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
-from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.sent import Header, Sent
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
@@ -198,6 +199,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     world.submit(Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/")))
     world.submit(creation("/y"))
     sent, _ = world.cut()
+    world.outbox.is_full = True
     world.outbox.no_space(sent)
     world.submit(creation("/z"))
     assert world.outbox.cut(Header(0, 0, 0, 0)) is None

@@ -10,8 +10,9 @@ from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.log.append import outbox
-from proxy.log.append.outbox import Header, Outbox, SpentBudgets
+from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import Header
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_level, encode_terms
@@ -170,10 +171,10 @@ def test_very_many_requests_are_refused_over_several_turns() -> None:
     proxy.submit("/y")
     turns = 1
     while proxy.sends() == 0:
-        assert proxy.outbox.rests
+        assert proxy.outbox.has_next
         turns += 1
     assert turns >= 3
-    assert not proxy.outbox.rests
+    assert not proxy.outbox.has_next
     assert [error for _, error in proxy.outbox.take_refused()] == [_THROTTLED] * 5000
     assert proxy.sends() == 0
-    assert not proxy.outbox.rests, "nothing is left"
+    assert not proxy.outbox.has_next, "nothing is left"

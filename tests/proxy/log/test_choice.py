@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from proxy.log.combine.choice import Choice
+from proxy.log.combine.choice import Choice, Done
 
 _STEP = 0.02  # seconds between two looks
 # Requests a second together and direct, before and after.
@@ -24,8 +24,11 @@ class Seen(NamedTuple):
 class Log:
     """Clients keep it busy, at a rate that depends on the way."""
 
-    def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, noise: float = 0.0, seed: int = 0, meeting: float = 0.9) -> None:
+        """`meeting`: how many of the entries share a Txn with those of other proxies, while they may."""
         self.choice = Choice()
+        self.meeting = meeting
+        self._combined = 0.0
         self.now = 0.0
         self.requests = 0.0
         self._random = random.Random(seed)
@@ -39,12 +42,19 @@ class Log:
             if step % 12 == 0:
                 self._luck = max(0.1, self._random.gauss(1, self._noise))
             self.now += _STEP
-            self.requests += _STEP * self._luck * (together if self.choice.together else direct)
+            done = _STEP * self._luck * (together if self.choice.together else direct)
+            self.requests += done
+            if self.choice.together:
+                self._combined += self.meeting * done
             was = self.choice.together
-            changed = self.choice.applied(int(self.requests), self.now)
+            changed = self.choice.applied(self._done(), self.now)
             assert changed is (self.choice.together is not was)
             seen.append(Seen(self.choice.together, self.choice.usually_together))
         return seen
+
+    def _done(self) -> Done:
+        """Each entry has one request."""
+        return Done(int(self.requests), int(self.requests), int(self._combined))
 
 
 def _share(flags: Iterable[bool]) -> float:
@@ -67,7 +77,7 @@ def _share(flags: Iterable[bool]) -> float:
 )
 def test_the_quicker_way_is_the_usual_one(together: float, direct: float, is_together: bool) -> None:
     log = Log()
-    log.run(6, together, direct)
+    log.run(8, together, direct)
     seen = log.run(120, together, direct)
     assert {moment.usually for moment in seen} == {is_together}
     trials = _share(moment.together is not is_together for moment in seen)
@@ -145,13 +155,31 @@ def test_a_few_trials_decide_nothing() -> None:
 
 @pytest.mark.parametrize("requests", [0, 1, 15])
 def test_a_log_with_little_to_do_tries_nothing(requests: float) -> None:
-    log = Log()
+    log = Log(meeting=1.0)
     assert {moment.together for moment in log.run(60, requests, 2 * requests)} == {True}
+
+
+@pytest.mark.parametrize("rate", [3, 60, 1000])
+def test_entries_that_meet_no_others_are_appended_directly(rate: float) -> None:
+    log = Log(meeting=0.05)
+    log.run(8, rate, rate)
+    assert not any(moment.usually for moment in log.run(60, rate, rate))
+    log.meeting = 0.9
+    log.run(30, 1000, 900)
+    assert log.choice.usually_together
+
+
+def test_a_short_burst_goes_the_usual_way() -> None:
+    log = Log()
+    for _ in range(20):
+        log.now += 100
+        assert all(moment.together for moment in log.run(1.0, 500, 1000))
 
 
 def test_two_calls_at_one_moment_are_no_rate() -> None:
     choice = Choice()
     for moment in range(1000):
         for each in range(3):
-            choice.applied(100 * moment + each, moment / 10)
+            done = 100 * moment + each
+            choice.applied(Done(done, done, done), moment / 10)
     assert choice.usually_together

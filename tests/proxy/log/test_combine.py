@@ -19,7 +19,7 @@ from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, decode_entry, encode_entry
 from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
-from proxy.log.members import Member
+from proxy.log.living import LivingProxy
 from proxy.log.status import Combined
 from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
@@ -167,7 +167,7 @@ async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) ->
     """It may be of an older release, to which entries of one Txn count in another order."""
     proxies = await cluster.three()
     plain = await World.proxy(cluster)
-    await until(lambda: all(len(proxy.log.members) == 4 for proxy in proxies))
+    await until(lambda: all(len(proxy.log.living) == 4 for proxy in proxies))
     before = proxies[0].log.stats.combined_entries
     _together(cluster, 0)
     await _all_answered(cluster)
@@ -183,11 +183,11 @@ async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) ->
 async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: Cluster) -> None:
     proxies = await cluster.three()
     guard = proxies[0].log.follow.watch_guard
-    with mock.patch.object(guard, "landed", wraps=guard.landed) as landed:
+    with mock.patch.object(guard, "appended", wraps=guard.appended) as appended:
         for turn in range(5):
             _together(cluster, turn)
             await _all_answered(cluster)
-    assert landed.call_count >= 1
+    assert appended.call_count >= 1
     await until(lambda: not proxies[0].log.status().unanswered)
 
 
@@ -363,7 +363,7 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
         proxy = await cluster.proxy_with(LogSettings(peer_port=port, patience=cluster.patience))
-        proxy.log.members.add(Member("combiner", 1, (1,), "", peer_port=port))
+        proxy.log.living.add(LivingProxy("combiner", 1, (1,), "", peer_port=port))
         connecting = asyncio.create_task(proxy.log.combining.client.run(None))
         await asyncio.wait_for(ended.wait(), 20)
 
@@ -385,7 +385,7 @@ async def test_when_the_combiner_stops_the_next_eldest_combines(cluster: Cluster
     await cluster.check()
     await first.stop()
     cluster.proxies.remove(first)
-    cluster.store.lease_revoke(first.log.incarnations.membership.current.lease)
+    cluster.store.lease_revoke(first.log.incarnations.registration.current.lease)
     await cluster.joined(others)
     replies = [others[0].create(2, "/xa"), others[1].create(3, "/xb")]
     await answered(replies)

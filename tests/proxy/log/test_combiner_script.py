@@ -122,6 +122,6 @@ class World:
         self.timers = timers
 
 
-@golden.parametrized(SCRIPT)
+@golden.one_by_one(SCRIPT)
 def test_script(monkeypatch: pytest.MonkeyPatch, case: golden.Case) -> None:
     golden.check(SCRIPT, case, World(monkeypatch).answer)

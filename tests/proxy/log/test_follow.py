@@ -1,13 +1,13 @@
 """Following the log through breaks, compactions, truncation and a restore."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from unittest import mock
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Delete, EtcdRefused, Event, Put, RefusalKind, Txn, WatchMessage
+from proxy.etcd.model import Delete, EtcdRefused, Put, RefusalKind, Txn, WatchMessage
 from proxy.log.follow import catch_up as reads
 from proxy.log.follow import follow as stream
 from proxy.log.follow.catch_up import Loaded
@@ -34,7 +34,7 @@ class Proxy:
         self.now = 0.0
         clock = mock.Mock(HOST.clock, monotonic=lambda: self.now)
         self.machine = new_machine(0)
-        self.follow = Follow(self.client, tree.keys, self.machine, self, self, clock=clock)
+        self.follow = Follow(self.client, tree.keys, self.machine, consumer=self, successor=self, clock=clock)
         self.follower = self.follow.follower
         self.items: list[Item] = []
         self.replaced: list[bool] = []
@@ -175,22 +175,14 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
 async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_anew(proxy: Proxy) -> None:
     """etcd's issue 17529. Applied late, it would have another place than at other proxies."""
     await proxy.sees("a", "/first")
-    feed, left_out = proxy.follower.items_of, list[object]()
-
-    def leaving_out(events: Sequence[Event]) -> list[Item]:
-        if left_out:
-            return feed(events)
-        left_out.extend(events)
-        return []
-
-    with mock.patch.object(proxy.follower, "items_of", leaving_out):
-        await proxy.tree.create("a", "/left-out")
-        await until(lambda: bool(left_out))
-        await proxy.sees("b", "/in-time")
-        await proxy.tree.create("a", "/waits")
-        await until(lambda: proxy.follower.held("a") == 1)
-        proxy.follow.renew()
-        await until(proxy.has("/waits"))
+    proxy.client.leaves_out = 1
+    await proxy.tree.create("a", "/left-out")
+    await until(lambda: bool(proxy.client.left_out))
+    await proxy.sees("b", "/in-time")
+    await proxy.tree.create("a", "/waits")
+    await until(lambda: proxy.follower.held("a") == 1)
+    proxy.follow.renew()
+    await until(proxy.has("/waits"))
     assert (proxy.distrusted, proxy.loads) == (1, 2)
     proxy.check()
 

@@ -6,7 +6,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdRefused, RefusalKind, Txn, TxnResult
-from proxy.log.append import appender, membership
+from proxy.log.append import appender, registration
 from proxy.log.context import LogSettings
 from tests.proxy.log.proxies import Proxy, answered, until
 
@@ -29,7 +29,7 @@ class Forbidding(FakeEtcdClient):
 @pytest.fixture
 def etcd(monkeypatch: pytest.MonkeyPatch) -> Forbidding:
     monkeypatch.setattr(appender, "_REFUSED_PAUSE", 0.01)
-    monkeypatch.setattr(membership, "_PAUSE", 0.01)
+    monkeypatch.setattr(registration, "_PAUSE", 0.01)
     return Forbidding()
 
 

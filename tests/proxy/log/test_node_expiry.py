@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
-from unittest import mock
 
 import pytest
 
 from codec.constants import ErrorCode
 from proxy.log.append.outbox import Outbox
+from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.log import Log
-from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Stats
 from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
 from proxy.state.capture import new_machine
@@ -44,15 +43,19 @@ class Proxy:
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
-        self.outbox.arrived, self.outbox.is_awaited = self.answer, True
+        self.outbox.arrived = self.answer
         self.stats = Stats()
-        self.members = Members()
-        self.members.add(Member("a", 1, (1,), ""))
-        self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace)
+        self.living = LivingProxies()
+        self.living.add(LivingProxy("a", 1, (1,), ""))
+        self.stopped_at: float | None = None  # what its clock shows for ever
+        self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace, self.time)
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time() if self.stopped_at is None else self.stopped_at
 
     def status(self) -> LogStatus:
         self.asked += 1
-        return LogStatus(self.members, Peers(), self.stats, "a" if self.is_eldest else "b")
+        return LogStatus(self.living, Peers(), self.stats, "a" if self.is_eldest else "b")
 
     def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
         self.tree.attach(path, make_node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))
@@ -143,15 +146,15 @@ async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
 
 async def test_after_a_load_ages_are_counted_anew() -> None:
     async with _running() as proxy:
-        with mock.patch.object(proxy.expiry, "_now", return_value=1000) as now:
-            proxy.is_eldest = False
-            await asyncio.sleep(0.05)
-            now.return_value += 50
-            proxy.stats.reloads += 1
-            proxy.is_eldest = True
-            await until(lambda: proxy.paths == {"/new", "/short", "/long"})
-            now.return_value += 30
-            await until(lambda: proxy.paths == {"/new", "/long"})
+        proxy.stopped_at = 1.0
+        proxy.is_eldest = False
+        await asyncio.sleep(0.05)
+        proxy.stopped_at = 1.05
+        proxy.stats.reloads += 1
+        proxy.is_eldest = True
+        await until(lambda: proxy.paths == {"/new", "/short", "/long"})
+        proxy.stopped_at = 1.08
+        await until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_refusals_are_tried_again_at_the_next_look(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from codec.constants import ErrorCode, OpCode
-from proxy.log.append.outbox import Header, Outbox, Sent, is_metered
+from proxy.log.append.outbox import Outbox, is_metered
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.sent import Form, Header, Sent
 from proxy.log.append.syncs import Asked, needs_no_entry
 from schema.entry import Kind, decode_entry
 from tests import golden
@@ -30,6 +31,7 @@ class World:
         self.outbox = Outbox()
         self.asked: Asked = []
         self.names: dict[int, str] = {}
+        self.sent: dict[int, Sent] = {}
 
     def request(self, word: str) -> Pending:
         name, _, size = word.partition("*")
@@ -56,20 +58,16 @@ class World:
         refused = self.errors(self.outbox.take_refused())
         if sent is None:
             return [*refused, "nothing is sent"]
-        marks = "".join([", nested" * sent.nested, ", a trial" * sent.is_trial])
+        self.sent[sent.number] = sent
+        marks = "" if sent.form is Form.DIRECT else f", {sent.form.name.lower()}"
         kept = sent.requests
-        if sent.kept is not None:
+        if sent.kept:
             kept = [pending for pending, is_kept in zip(kept, sent.kept, strict=True) if is_kept]
-            marks += f", in place of {self.text(sent.requests)}; the others: {ErrorCode(sent.error).name}"
+            marks += f" of {self.text(sent.requests)}; the others: {ErrorCode(sent.error).name}"
         entry = decode_entry(sent.value)
         assert (entry.clock, entry.rules, entry.checkpoint, entry.digest) == (123, 2, 64, 99)
         assert [request.body for request in entry.requests] == [pending.body for pending in kept]
         return [*refused, f"entry {sent.number}: {self.text(kept)}{marks}"]
-
-    def sent(self, number: str) -> Sent:
-        sent = self.outbox.get(int(number))
-        assert sent is not None
-        return sent
 
     def answer(self, words: Sequence[str]) -> list[str]:
         """Do what a script says."""
@@ -86,21 +84,22 @@ class World:
             case ["try"]:
                 return self.entry(outbox.cut(HEADER, may_try=True))
             case ["full"]:
-                outbox.full = True
+                outbox.is_full = True
             case ["hold"]:
                 outbox.hold()
             case ["release"]:
                 outbox.release()
             case ["refuse"]:
                 outbox.refuse_metered()
-            case ["landed", number]:
-                outbox.landed(self.sent(number))
+            case ["appended", number]:
+                outbox.appended(self.sent[int(number)])
             case ["no", "space", number]:
-                outbox.no_space(self.sent(number))
-                return self.entry(self.sent(number))
+                outbox.is_full = True
+                outbox.no_space(self.sent[int(number)])
+                return self.entry(self.sent[int(number)])
             case ["too", "large", number]:
-                is_filled = outbox.too_large(self.sent(number))
-                return self.entry(self.sent(number)) if is_filled else ["the incarnation has to end"]
+                is_filled = outbox.too_large(self.sent[int(number)])
+                return self.entry(self.sent[int(number)]) if is_filled else ["the incarnation has to end"]
             case ["settle", number]:
                 sent = outbox.settle(int(number))
                 return self.errors(sent.after) if sent else ["no such number"]
@@ -125,6 +124,8 @@ class World:
             case ["state"]:
                 empty = "" if outbox.bytes else ", no bytes"
                 return [f"{outbox.outstanding} without an outcome, {outbox.unanswered} unanswered{empty}"]
+            case ["stages"]:
+                return [", ".join(f"{number}: {sent.stage.name}" for number, sent in self.sent.items())]
             case _:
                 raise AssertionError(words)
         return []
@@ -139,7 +140,7 @@ class World:
         )
 
 
-@golden.parametrized(SCRIPT)
+@golden.one_by_one(SCRIPT)
 def test_script(case: golden.Case) -> None:
     golden.check(SCRIPT, case, World().answer)
 

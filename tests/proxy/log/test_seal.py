@@ -9,6 +9,7 @@ from proxy.etcd.model import EtcdNoSpace, Put, Txn, TxnResult
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable, TreeSealed
 from proxy.log.seal import seal
+from proxy.log.status import Offers
 from schema.record import Seal, encode_record
 from tests.proxy.log.proxies import Proxy, until
 from tests.proxy.log.trees import Tree
@@ -127,7 +128,7 @@ async def test_a_proxy_applies_what_lies_before_the_seal_and_nothing_else() -> N
     tree = await Tree().make()
     proxy = await Proxy(tree.etcd).start()
     await tree.come("a")
-    await until(lambda: len(proxy.log.members) == 2)
+    await until(lambda: len(proxy.log.living) == 2)
     tree.store.break_watches()
     await tree.create("a", "/before")
     position = await seal(tree.etcd, tree.keys, THERE)
@@ -138,7 +139,7 @@ async def test_a_proxy_applies_what_lies_before_the_seal_and_nothing_else() -> N
     assert failure.position == position
     assert "/before" in proxy.log.machine.tree.nodes
     assert "/behind" not in proxy.log.machine.tree.nodes
-    assert not proxy.log.contact().readable
+    assert proxy.log.contact().offers is Offers.NOTHING
     assert proxy.stops
     # It has seen the sealed record: so it does not register again, although it has seen the newest one.
     await asyncio.sleep(0.5)

@@ -17,9 +17,9 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
+from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
-from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
 from proxy.log.upkeep.snapshots import Snapshots, run_process
@@ -40,7 +40,7 @@ class Subject:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.members = Members()
+        self.living = LivingProxies()
         self.stats = Stats()
         self.incarnation = "b"
         self.record: TreeRecord | None = TreeRecord(True, 1, 1, None, None)
@@ -52,11 +52,11 @@ class Subject:
         self.distrusted = 0
         self.follow = self
         for revision, name in enumerate("abc", 10):
-            self.members.add(Member(name, revision, (1,), ""))
+            self.living.add(LivingProxy(name, revision, (1,), ""))
 
     def status(self) -> LogStatus:
         return LogStatus(
-            self.members,
+            self.living,
             Peers(),
             self.stats,
             self.incarnation,
@@ -102,7 +102,7 @@ class World:
     def due_after(self) -> float | None:
         """Seconds until this proxy has to write; None: not within ten minutes."""
         for waited in range(600):
-            if self.snapshots.is_due():
+            if self.snapshots.check():
                 return waited
             self.clock.now += 1
         return None
@@ -122,7 +122,7 @@ class World:
 def test_when_a_snapshot_is_due(incarnation: str, size: int, requests: int, seconds: int | None) -> None:
     world = World()
     world.subject.incarnation = incarnation
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, size, requests)
     assert world.due_after() == seconds
     if incarnation != "ended":
@@ -133,7 +133,7 @@ def test_a_large_snapshot_needs_a_long_log() -> None:
     world = World()
     world.subject.incarnation = "a"
     world.subject.record = TreeRecord(True, 1, 1, _REF._replace(bytes=9000, nodes=90), None)
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, 8999, 89)
     assert world.due_after() is None
     world.subject.apply(6, 1, 0)
@@ -144,24 +144,24 @@ def test_only_the_log_since_the_current_snapshot_counts() -> None:
     world = World()
     subject, snapshots = world.subject, world.snapshots
     subject.replayed = (700, 7)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (700, 7)
     for position in (90, 100, 110, 120):
         subject.apply(position, 1000, 10)
-        snapshots.is_due()
+        snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (4700, 47)
     subject.record = TreeRecord(True, 1, 1, _REF, None)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (2000, 20)
     subject.stats.reloads += 1
     subject.replayed = (300, 3)
-    snapshots.is_due()
+    snapshots.check()
     assert (snapshots.log_bytes, snapshots.log_requests) == (300, 3)
 
 
 def test_on_request_and_after_a_fall_back_at_once() -> None:
     world = World()
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.snapshots.want()
     assert world.due_after() == 0
     world = World()
@@ -175,7 +175,7 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     subject.incarnation = "a"
     subject.record = TreeRecord(True, 1, 1, _REF, None)
     tree.data_size = 1000
-    world.snapshots.is_due()
+    world.snapshots.check()
     subject.apply(5, 100, 1)
     subject.pressure = Pressure(4000, 1099, 1100, 1000)
     assert world.due_after() is None  # there is no room for it before etcd has compacted
@@ -183,7 +183,7 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     for position in (110, 120):
         assert world.due_after() == 0
         subject.record = TreeRecord(True, 1, 1, _REF._replace(name=f"{position}", position=position), None)
-        assert not world.snapshots.is_due()
+        assert not world.snapshots.check()
         if position == 110:
             # The second one needs an entry, and no client may be there to send it.
             assert [request.opcode for request in subject.outbox.queue] == [OpCode.SYNC]
@@ -201,14 +201,14 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     world = World()
     subject = world.subject
     subject.record = TreeRecord(True, 1, 1, _REF, None)
-    world.snapshots.is_due()
+    world.snapshots.check()
     subject.apply(5, 99999, 1)
     subject.pressure = Pressure(4000, 1100, 1100, 1000, is_last=True)
     assert world.due_after() is None
     assert caplog.text.count("etcd has room for") == 1
-    subject.outbox.full = True  # then it may be what gives space back
+    subject.outbox.is_full = True  # then it may be what gives space back
     assert world.due_after() is not None
-    subject.outbox.full = False
+    subject.outbox.is_full = False
     world.snapshots.want()
     assert world.due_after() == 0
     subject.pressure = Pressure(4000, 1300, 1100, 1000)
@@ -218,7 +218,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
 def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.subject.incarnation = "nobody"
-    world.snapshots.is_due()
+    world.snapshots.check()
     world.subject.apply(5, 99999, 1)
     for _ in range(4):
         world.due_after()
@@ -250,9 +250,9 @@ async def adopt(world: World) -> None:
     subject.machine = loaded.machine
     subject.record = loaded.caught.record
     subject.position = loaded.caught.revision
-    subject.members = Members()
+    subject.living = LivingProxies()
     for name, revision in world.tree.revisions.items():
-        subject.members.add(Member(name, revision, (1,), ""))
+        subject.living.add(LivingProxy(name, revision, (1,), ""))
 
 
 @contextlib.contextmanager
@@ -305,9 +305,9 @@ async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: 
 async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     real: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    members, stats = real.subject.members, real.snapshots.stats
-    (own,) = [member for member in members if member.incarnation == "b"]
-    members.add(own._replace(revision=1))  # not its key's revision
+    living, stats = real.subject.living, real.snapshots.stats
+    (own,) = [proxy for proxy in living if proxy.incarnation == "b"]
+    living.add(own._replace(revision=1))  # not its key's revision
     real.snapshots.want()
     await run_until(real.snapshots, lambda: "no snapshot was written" in caplog.text)
     (told,) = [each for each in caplog.records if each.message.startswith("no snapshot was written")]
@@ -316,7 +316,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     assert "The eldest living proxy writes one" in told.message
     assert (await real.tree.record()).current is None
     assert (stats.running, stats.failed) == (False, 0)
-    members.add(own)
+    living.add(own)
     real.clock.now += 60
     await run_until(real.snapshots, lambda: stats.written)
 

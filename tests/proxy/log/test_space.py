@@ -8,8 +8,9 @@ from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, OPEN_TO_ALL, Acl, pack_string
 from proxy.log.append import space
-from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import Header
 from proxy.log.append.space import Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -79,7 +80,7 @@ class World(logging.Handler):
         operation = EXTENDED.writes[request.opcode]
         outcomes = set()
         for fields in (None, operation.decode(request.body, 0)[0])[: 1 + twice]:
-            self.space._claims.clear()  # it is not applied
+            self.space._given_back.clear()  # it is not applied
             self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
             sent = self.outbox.cut(Header(1, 0, 0, 0))
             if sent is not None:
@@ -173,7 +174,7 @@ def _request(words: Sequence[str]) -> zk.Request[object]:
     raise AssertionError(words)
 
 
-@golden.parametrized(SCRIPT)
+@golden.one_by_one(SCRIPT)
 def test_script(case: golden.Case) -> None:
     world = World()
     space.log.addHandler(world)

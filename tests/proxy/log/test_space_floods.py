@@ -10,8 +10,9 @@ from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string
 from codec.packets import MULTI_HEADER
-from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import Header
 from proxy.log.append.space import JUDGED_AT_ONCE, Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -72,7 +73,7 @@ class World:
         for pending in requests:
             self.outbox.submit(pending)
         before = self.appended
-        while (sent := self.outbox.cut(Header(1, 0, 0, 0))) is not None or self.outbox.rests:
+        while (sent := self.outbox.cut(Header(1, 0, 0, 0))) is not None or self.outbox.has_next:
             if sent is None:
                 continue
             self.appended += 1

@@ -196,6 +196,12 @@ async def test_what_a_range_has_no_room_for_counts(world: World, monkeypatch: py
     assert world.staleness.caught_up_at == world.clock.now
 
 
+async def test_a_monotonic_clock_may_begin_below_zero(world: World) -> None:
+    world.clock.now = world.client.last_contact = -1000.0
+    await world.answer(["second"])
+    assert not world.staleness.why
+
+
 async def test_it_asks_by_itself(world: World) -> None:
     await world.answer(["come", "a"])
     world.follow()

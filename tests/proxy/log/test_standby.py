@@ -12,7 +12,7 @@ from pipeline.follow.target import Start, resume
 from proxy.etcd.model import Get
 from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
-from proxy.log.status import Freshness
+from proxy.log.status import Freshness, Offers
 from proxy.state.machine import Disagreement, Machine
 from schema.followed import Followed
 from tests.pipeline.follow.histories import creates, node_pages
@@ -122,7 +122,7 @@ async def test_it_applies_what_the_follower_writes(proxy: Standby, follower: Fol
         await step()
         await proxy.has(follower.machine)
     contact = proxy.log.contact()
-    assert (contact.freshness, contact.writable) == (Freshness.RECENT, False)
+    assert (contact.freshness, contact.offers) == (Freshness.RECENT, Offers.READS)
     assert not proxy.log.status().peers.clock_skew  # the entries have the source's clock
     assert not (await proxy.client.range(Get(KEYS.proxies, KEYS.proxies_end), 1.0)).kvs
     assert proxy.log.stats.reloads == 0
@@ -156,7 +156,7 @@ async def test_a_tree_that_is_written_anew_is_loaded(proxy: Standby, follower: F
             assert node_pages(machine) == before
             await asyncio.sleep(0)
     await proxy.has(follower.machine)
-    assert proxy.log.contact().readable
+    assert proxy.log.contact().offers is not Offers.NOTHING
     assert proxy.log.stats.reloads == 1
     assert not proxy.log.stats.disagreements
     await serves(proxy, follower)

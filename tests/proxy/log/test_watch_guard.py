@@ -49,9 +49,9 @@ class World:
 def test_a_watch_that_shows_not_every_entry_is_replaced(shown: int) -> None:
     world = World()
     for number in (1, 2):
-        world.guard.landed("p", number, 0.001)
+        world.guard.appended("p", number, 0.001)
     world.show(shown)
-    world.guard.landed("q", 7, 0.001)  # of an incarnation that is over
+    world.guard.appended("q", 7, 0.001)  # of an incarnation that is over
     world.wait(0.8)
     assert bool(world.replaced) is (shown < 2)
 
@@ -62,7 +62,7 @@ def test_a_watch_at_a_member_that_has_just_left_a_request_unanswered_gets_less_t
     for suspect in (False, True):
         world.suspect = suspect
         began, before = world.now, len(world.replaced)
-        world.guard.landed("p", 1, 5.0 if suspect else 0.001)
+        world.guard.appended("p", 1, 5.0 if suspect else 0.001)
         world.wait(0.5)
         pauses.append(world.replaced[before] - began)
         world.guard.stop()
@@ -71,15 +71,15 @@ def test_a_watch_at_a_member_that_has_just_left_a_request_unanswered_gets_less_t
 
 def test_where_round_trips_are_long_the_watch_gets_longer() -> None:
     world = World()
-    world.guard.landed("p", 1, 5.0)
+    world.guard.appended("p", 1, 5.0)
     world.wait(1.0)
     assert world.replaced == []
 
 
 def test_an_answer_that_took_an_election_gives_later_answers_no_more_time() -> None:
     world = World()
-    world.guard.landed("p", 1, 5.0)
-    world.guard.landed("p", 2, 0.001)
+    world.guard.appended("p", 1, 5.0)
+    world.guard.appended("p", 2, 0.001)
     world.wait(0.8)
     assert world.replaced
 
@@ -87,7 +87,7 @@ def test_an_answer_that_took_an_election_gives_later_answers_no_more_time() -> N
 def test_a_watch_that_shows_no_more_than_the_last_one_gets_longer_each_time() -> None:
     world = World()
     began = world.now
-    world.guard.landed("p", 1, 0.001)
+    world.guard.appended("p", 1, 0.001)
     while len(world.replaced) < 3:
         world.wait(0.1)
     pauses = [after - before for before, after in zip([began, *world.replaced], world.replaced, strict=False)]

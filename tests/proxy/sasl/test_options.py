@@ -7,6 +7,7 @@ import pytest
 
 from proxy.config import parse
 from proxy.sasl.digest_md5 import secret
+from tests.table import one_by_one
 
 BOB = {"bob": secret("bob", "word")}
 PROVIDER = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
@@ -69,7 +70,7 @@ def test_schemes_that_are_enforced(given: str, enforced: tuple[str, ...]) -> Non
     assert parse(["--sasl-user", "bob:word", "--enforce-auth-schemes", given]).sasl.enforced == enforced
 
 
-@pytest.mark.parametrize(
+@one_by_one(
     ("text", "enforced", "said"),
     [
         ("sessionRequireClientSASLAuth=true", ("sasl",), ""),

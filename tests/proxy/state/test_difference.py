@@ -7,18 +7,23 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
-from lab.oracle.requests import Create, Delete, SetAcl, SetData
+from lab.oracle.requests import Create, SetAcl
 from proxy.state.difference import Difference, session_changes
 from proxy.state.node import Node, make_node
 from proxy.state.pause import NO_PAUSE
 from proxy.state.rights import OPEN, rights_of
-from proxy.state.sessions import hash_of
 from proxy.state.watches import TreeEvent
-from schema.entry import Kind, Request, encode_terms
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
 from tests.proxy.state.requests import SESSIONS, requests
-from tests.proxy.state.world import HOME, PASSWORD, Ask, Expire, Open, World, reloaded, request_of
+from tests.proxy.state.world import (
+    HOME,
+    Ask,
+    World,
+    reloaded,
+    request_of,
+    worlds_that_differ,
+)
 
 _ACL = (Acl(1, "ip", "::1"),)
 
@@ -30,14 +35,7 @@ def _events(old: Mapping[str, Node], new: Mapping[str, Node]) -> list[TreeEvent]
 
 
 def test_the_order_of_the_events_and_the_sessions_that_differ() -> None:
-    here, there = World((1, 2)), World((1, 2))
-    for world in (here, there):
-        world.do(*map(Create, ("/stays", "/goes", "/goes/too", "/again", "/set")))
-    there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
-    there.do(Delete("/again"), Create("/again"), SetData("/set"))
-    there.do(Create("/stays/brief"), Delete("/stays/brief"))
-    there.enter(request_of(Expire(2)), request_of(Open(3)))
-    there.enter(Request(Kind.ATTACH, 1, 0, (), encode_terms(6000, hash_of(PASSWORD))), holder="p2")
+    here, there = worlds_that_differ()
     assert [(event.kind, event.path) for event in _events(here.nodes, there.nodes)] == [
         (EventType.NODE_DELETED, "/goes/too"),
         (EventType.NODE_DELETED, "/goes"),

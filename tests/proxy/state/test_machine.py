@@ -44,6 +44,7 @@ from tests.proxy.state.world import (
     encode,
     reloaded,
     request_of,
+    worlds_that_differ,
 )
 from tests.table import one_by_one
 
@@ -392,14 +393,7 @@ def test_no_memory_is_no_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_becoming_what_was_loaded_aside() -> None:
-    here, there = World((1, 2)), World((1, 2))
-    for world in (here, there):
-        world.do(*map(Create, ("/stays", "/goes", "/goes/too", "/again", "/set")))
-    there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
-    there.do(Delete("/again"), Create("/again"), SetData("/set"))
-    there.do(Create("/stays/brief"), Delete("/stays/brief"))
-    there.enter(request_of(Expire(2)), request_of(Open(3)))
-    there.enter(_attach(1), holder="p2")
+    here, there = worlds_that_differ()
     machine, loaded = here.machine, reloaded(there.machine)
     tree, sessions = machine.tree, machine.sessions
     machine.replace(loaded)

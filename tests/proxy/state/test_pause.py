@@ -396,9 +396,7 @@ def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool)
     assert isinstance(answer, tuple)
     assert answer[0] is TooLong
     assert not world.watches
-    steps = EXTENDED.reads[opcode].steps
-    assert steps is not None
-    assert steps(world.reading, client, b"head" + body, 4) > 800
+    assert EXTENDED.reads[opcode].steps(world.reading, client, b"head" + body, 4) > 800
     pause = Counting(100)
     assert isinstance(_answer(world, client, pause, opcode, body), bytes)
     assert pause.calls >= 3_600_000 // (100 * BYTES_PER_STEP)

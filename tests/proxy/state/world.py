@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from codec.constants import ErrorCode, OpCode
 from codec.jute import Acl, Reader, pack_strings
 from codec.packets import MULTI_HEADER, STAT
-from lab.oracle.requests import CloseSession, Create, Multi, encode_body, opcode
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData, encode_body, opcode
 from lab.oracle.requests import Request as AnyRequest
 from proof import naive
 from proxy.state.capture import Captured, load, new_machine, pages
@@ -281,6 +281,19 @@ def all_pages(machine: Machine) -> tuple[list[bytes], list[bytes], bytes, int]:
 def reloaded(machine: Machine) -> Machine:
     """The machine that a start makes of a snapshot."""
     return load(*all_pages(machine))
+
+
+def worlds_that_differ() -> tuple[World, World]:
+    """Two that were alike, and what became of the second one in each way."""
+    here, there = World((1, 2)), World((1, 2))
+    for world in (here, there):
+        world.do(*map(Create, ("/stays", "/goes", "/goes/too", "/again", "/set")))
+    there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
+    there.do(Delete("/again"), Create("/again"), SetData("/set"))
+    there.do(Create("/stays/brief"), Delete("/stays/brief"))
+    there.enter(request_of(Expire(2)), request_of(Open(3)))
+    there.enter(Request(Kind.ATTACH, 1, 0, (), encode_terms(6000, hash_of(PASSWORD))), holder="p2")
+    return here, there
 
 
 def sampled(events: Iterable[TreeEvent]) -> list[tuple[int, str]]:

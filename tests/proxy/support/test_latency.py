@@ -16,7 +16,7 @@ def test_a_time_falls_into_the_bucket_whose_end_is_above_it(nanos: int, bucket: 
     histogram = Histogram()
     histogram.note(nanos, 3)
     assert [place for place, count in enumerate(histogram.buckets) if count] == [bucket]
-    assert (histogram.count, histogram.nanos) == (3, 3 * nanos)
+    assert (histogram.count, histogram.total) == (3, 3 * nanos)
     assert nanos < 1 << bucket
 
 
@@ -34,9 +34,9 @@ def test_histograms_add_and_subtract() -> None:
     two.note(5)
     two.note(70, 2)
     both = one.plus(two)
-    assert (both.count, both.nanos) == (4, 150)
+    assert (both.count, both.total) == (4, 150)
     rest = both.since(one)
-    assert (rest.buckets, rest.nanos) == (two.buckets, two.nanos)
+    assert (rest.buckets, rest.total) == (two.buckets, two.total)
 
 
 def test_requests_are_counted_by_operation_and_connection() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.state.auth.ip import IP, java_address
-from proxy.state.auth.scheme import Identity, Peer, Settings
+from proxy.state.auth.scheme import Identity, Remote, Settings
 from tests.proxy.state.auth.matching import matches
 from tests.table import one_by_one
 
@@ -73,7 +73,7 @@ def test_an_address_is_written_as_java_does(text: str, java: str) -> None:
 
 
 def test_every_client_has_its_address_and_may_prove_it_again() -> None:
-    peer = Peer("10.0.0.7")
-    assert IP.on_connect(peer, Settings()) == (Identity("ip", "10.0.0.7"),)
-    assert IP.authenticate(None, peer, Settings()) == (Identity("ip", "10.0.0.7"),)
+    remote = Remote("10.0.0.7")
+    assert IP.on_connect(remote, Settings()) == (Identity("ip", "10.0.0.7"),)
+    assert IP.authenticate(None, remote, Settings()) == (Identity("ip", "10.0.0.7"),)
     assert not IP.proves  # the scheme auth does not stand for it

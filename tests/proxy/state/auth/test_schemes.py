@@ -10,13 +10,13 @@ from codec.jute import Acl
 from proxy.state.auth.digest import DIGEST, digest_identity
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import SASL, sasl_identities
-from proxy.state.auth.scheme import Identity, Peer, Settings
+from proxy.state.auth.scheme import Identity, Remote, Settings
 from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
 from proxy.state.auth.x509 import X509, subject_name
 from proxy.state.rights import permits, rights_of
 from tests.proxy.state.auth.matching import matches
 
-PLAIN, SECURE = Peer("10.0.0.7"), Peer("10.0.0.7", "CN=amy")
+PLAIN, SECURE = Remote("10.0.0.7"), Remote("10.0.0.7", "CN=amy")
 ADDRESS, AMY = Identity("ip", "10.0.0.7"), Identity("x509", "CN=amy")
 # What DigestAuthenticationProvider.generateDigest gives, from its unit test.
 SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -63,11 +63,11 @@ def test_the_subject_of_a_certificate() -> None:
     assert X509.proves
     root = Settings(super_subject="CN=amy")
     assert X509.on_connect(SECURE, root) == (Identity("super", "CN=amy"), AMY)
-    assert X509.on_connect(Peer("", "CN=bob"), root) == (Identity("x509", "CN=bob"),)
+    assert X509.on_connect(Remote("", "CN=bob"), root) == (Identity("x509", "CN=bob"),)
     for prove in (X509.on_connect, lambda *who: X509.authenticate(b"CN=bob", *who)):
         assert prove(SECURE, Settings()) == (AMY,)
         assert prove(PLAIN, Settings()) == ()
-        assert prove(Peer("", ""), Settings()) == (Identity("x509", ""),), "no name is not super by default"
+        assert prove(Remote("", ""), Settings()) == (Identity("x509", ""),), "no name is not super by default"
 
 
 def test_the_name_of_a_certificate() -> None:
@@ -108,7 +108,7 @@ _IP = Identity("ip", "127.0.0.1")
 
 
 def _digest(user: str) -> Identity:
-    (identity,) = DIGEST.authenticate(user.encode() + b":1", Peer("127.0.0.1"), Settings())
+    (identity,) = DIGEST.authenticate(user.encode() + b":1", Remote("127.0.0.1"), Settings())
     return identity
 
 

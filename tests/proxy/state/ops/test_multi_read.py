@@ -6,7 +6,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proxy.state.ops.keeper_multi_read import keeper_multi_read
+from proxy.state.ops import MULTI_READ
 from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, held, read, room
 from tests.proxy.state.world import World
@@ -14,7 +14,7 @@ from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
 # What follows the path in a part that Keeper's form may have.
-_KINDS = {
+KINDS = {
     OpCode.EXISTS: b"\0",
     OpCode.GET_DATA: b"\0",
     OpCode.GET_CHILDREN: b"\0",
@@ -129,16 +129,20 @@ def test_results_too_large_for_one_reply(knows_keeper: bool, monkeypatch: pytest
 # -- in Keeper's form ----------------------------------------------------------------------------------------
 
 
+def test_each_part_of_a_multi_read_is_known_here() -> None:
+    assert KINDS.keys() == MULTI_READ.parts.keys()
+
+
 def test_every_part_is_answered_as_by_itself() -> None:
     world = room()
     expected = [
-        _result(opcode, read(world, opcode, pack_string("/open") + rest)) for opcode, rest in _KINDS.items()
+        _result(opcode, read(world, opcode, pack_string("/open") + rest)) for opcode, rest in KINDS.items()
     ]
-    parts = [_part(opcode, "/open", rest) for opcode, rest in _KINDS.items()]
+    parts = [_part(opcode, "/open", rest) for opcode, rest in KINDS.items()]
     assert _ask(world, *parts, _END, client=Client(knows_keeper=True)) == b"".join(expected) + _END
 
 
-@one_by_one(("opcode", "rest"), _KINDS.items())
+@one_by_one(("opcode", "rest"), KINDS.items())
 def test_a_refused_part_has_its_own_opcode_and_no_body(opcode: int, rest: bytes) -> None:
     parts = [_part(opcode, path, rest) for path in ("/missing", "/closed")]
     assert _ask(room(), *parts, _children("/open"), _END, client=Client(knows_keeper=True)) == (
@@ -171,5 +175,5 @@ def test_what_cannot_be_read_is_malformed_as_a_whole(part: bytes) -> None:
     world = room()
     client = Client(knows_keeper=True)
     with pytest.raises(MalformedPacket):
-        keeper_multi_read(world.reading, client, _get("/open") + part, 0)
+        MULTI_READ.answer(world.reading, client, _get("/open") + part, 0)
     assert held(world, client) == [set()] * 4

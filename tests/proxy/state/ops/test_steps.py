@@ -5,15 +5,15 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
-from proxy.state.operation import Reading
-from proxy.state.ops import EXTENDED, READS
-from proxy.state.ops.keeper_multi_read import of_parts
+from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
+from proxy.state.operation import Reading, few
+from proxy.state.ops import EXTENDED, MULTI_READ, READS
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, Pause, TooLong
 from proxy.state.rights import rights_of
+from tests.table import one_by_one
 
 _EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
     f"Keeper {opcode:d}": read for opcode, read in EXTENDED.reads.items()
@@ -51,13 +51,12 @@ def world() -> World:
     return World(of, LARGE, Lines())
 
 
-@pytest.mark.parametrize("name", [name for name, read in _EVERY.items() if read.steps])
+@one_by_one("name", [name for name, read in _EVERY.items() if read.steps is not few])
 def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
     opcode = int(name.split()[-1])
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
     long, short = _ASKED[opcode]
-    assert operation.steps is not None
     with pytest.raises(TooLong):
         operation.answer(reading, world.client, long, 0)
     assert operation.steps(reading, world.client, long, 0) > LARGE.lengths.at_once
@@ -72,12 +71,21 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
         world.client.session_id %= 9
 
 
+@pytest.mark.parametrize("opcode", [opcode for opcode, read in EXTENDED.reads.items() if read.steps is few])
+def test_what_says_few_takes_few(opcode: int, world: World) -> None:
+    """Whatever its path is: the wide node's, the root, ... It is neither weighed nor done in slices."""
+    for kind in range(10):
+        bill = world.bill(*request(iter((ALL.index(opcode), 0, 0, kind, 0, 0, 0)), world, LARGE))
+        assert bill.opcode == opcode
+        assert bill.total < 200, "lines of code"
+
+
 def test_what_stands_in_a_path_is_no_part(world: World) -> None:
     """A search of the bytes for parts would decode as much for each part that a path pretends to have."""
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
     path = _list(OpCode.GET_CHILDREN)
     get = MULTI_HEADER.pack(OpCode.GET_DATA, False, -1) + INT.pack(len(path)) + path + b"\0"
-    assert of_parts(reading, world.client, get + END_OF_PARTS, 0) < 4
+    assert MULTI_READ.steps(reading, world.client, get + END_OF_PARTS, 0) < 4
 
 
 @pytest.mark.parametrize("count", [1000, 10_000])
@@ -86,12 +94,13 @@ def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
     packet = _list(OpCode.GET_CHILDREN) * count + END_OF_PARTS
     lines = Lines()
     with lines.running():
-        assert of_parts(reading, world.client, packet, 0) == MANY
+        assert MULTI_READ.steps(reading, world.client, packet, 0) == MANY
     assert lines.count < 400
 
 
-def test_each_read_that_may_take_long_says_how_long() -> None:
-    assert all(read.steps for read in _EVERY.values() if read.heavy)
+def test_only_what_may_take_long_is_done_in_pieces_or_searches() -> None:
+    strange = [read for read in _EVERY.values() if not read.is_heavy and (read.in_pieces or read.cost)]
+    assert strange == []
 
 
 def test_long_ids_of_an_acl_are_sent_with_pauses() -> None:

@@ -1,4 +1,4 @@
-"""This proxy as a member of the cluster: its incarnation, and the lease and the key that show that it lives.
+"""This proxy's incarnation, and the lease and the key that show that it lives.
 
 If it is doubtful whether the key still exists, the incarnation ends: that is always safe, and clients do not
 notice it.
@@ -21,7 +21,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.append.outbox import Sent
+from proxy.log.append.sent import Sent
 from proxy.log.context import Context
 from proxy.log.status import keep_alive_interval
 from proxy.support.throttled_log import ThrottledLog
@@ -46,7 +46,8 @@ class Incarnation:
         self.lease = 0  # 0: there is none yet, or it is revoked
         #: The time of the lease in seconds, as etcd has granted it last.
         self.granted = granted
-        #: The create_revision of the proxy key.
+        #: The revision at which the proxy key was put. That is done once, so it stays its mod_revision, which
+        #: appends compare, and its create_revision, by which proxies have an order.
         self.revision = 0
         #: Monotonic seconds at which the last answered keep-alive, or the request for the lease, was sent.
         self.keep_alive_sent = keep_alive_sent
@@ -63,7 +64,7 @@ class Incarnation:
     def registered(self, revision: int, lease: int, granted: float, asked: float) -> None:
         """The key is put. It is over at once if the stream has shown the deletion of the key already.
 
-        `revision`: the key's create_revision. `granted`: seconds of the lease, requested at `asked`.
+        `revision`: at which the key was put. `granted`: seconds of the lease, requested at `asked`.
         """
         self.revision = revision
         self.lease = lease
@@ -111,7 +112,7 @@ class Incarnation:
             (Compare(self._key, self.revision), Compare(entry_key, 0)),
             # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
             # etcdserver/quota.go, costTxn).
-            (Txn((), (put,)) if sent.nested else put,),
+            (Txn((), (put,)) if sent.form.is_nested else put,),
             (Get(self._key, keys_only=True),),
         )
 
@@ -145,7 +146,7 @@ class Incarnation:
             self.granted = ttl
 
 
-class Membership:
+class Registration:
     """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
 
     def __init__(
@@ -218,8 +219,8 @@ class Membership:
         incarnation = Incarnation(self._keys, name, former.granted, former.keep_alive_sent)
         self.current = incarnation
         asked = self._environment.clock.monotonic()
-        # Not sent to a second member early, as appends are: a copy that a member executes late could make a
-        # lease again that has ended, and its keep-alives would keep connections open.
+        # Not sent to a second member of etcd early, as appends are: a copy that it executes late could make
+        # a lease again that has ended, and its keep-alives would keep connections open.
         try:
             granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
         except EtcdError as error:

@@ -1,53 +1,53 @@
 """The living proxies by age; and what their entries show: clocks, and how far they have applied."""
 
-from proxy.log.members import Member, Members, Peers
+from proxy.log.living import LivingProxies, LivingProxy, Peers
 from schema.record import Home, PeerPort
 
 
-def member(incarnation: str, revision: int) -> Member:
-    return Member(incarnation, revision, (1,), "1.0")
+def proxy(incarnation: str, revision: int) -> LivingProxy:
+    return LivingProxy(incarnation, revision, (1,), "1.0")
 
 
 def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
-    members = Members()
-    for each in (member("b", 20), member("c", 30), member("a", 10)):
-        members.add(each)
-    assert members.eldest == "a"
-    assert [members.rank(name) for name in ("a", "b", "c", "unknown")] == [0, 1, 2, 3]
-    members.gone("a")
-    assert members.eldest == "b"
-    assert members.rank("c") == 1
-    assert "a" not in members
-    assert "b" in members
+    living = LivingProxies()
+    for each in (proxy("b", 20), proxy("c", 30), proxy("a", 10)):
+        living.add(each)
+    assert living.eldest == "a"
+    assert [living.rank(name) for name in ("a", "b", "c", "unknown")] == [0, 1, 2, 3]
+    living.gone("a")
+    assert living.eldest == "b"
+    assert living.rank("c") == 1
+    assert "a" not in living
+    assert "b" in living
 
 
 def test_a_command_that_visits_the_tree_does_nothing_for_the_others() -> None:
-    members = Members()
+    living = LivingProxies()
     port = PeerPort("db-1:2182", b"secret")
-    members.add(member("ctl.1", 10)._replace(visits=True))
-    members.add(member("b", 20)._replace(peer_port=port))
-    assert members.eldest == "b"
-    assert members.rank("b") == 0
-    assert members.combiner == members.get("b")
-    members.gone("b")
-    assert members.combiner is None
+    living.add(proxy("ctl.1", 10)._replace(visits=True))
+    living.add(proxy("b", 20)._replace(peer_port=port))
+    assert living.eldest == "b"
+    assert living.rank("b") == 0
+    assert living.combiner == living.get("b")
+    living.gone("b")
+    assert living.combiner is None
 
 
 def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
-    members = Members()
-    members.add(member("a", 10))
-    members.add(member("b", 20))
-    members.add(member("a", 30))
-    assert [each.incarnation for each in members] == ["b", "a"]
-    members.gone("nobody")
-    assert len(members) == 2
+    living = LivingProxies()
+    living.add(proxy("a", 10))
+    living.add(proxy("b", 20))
+    living.add(proxy("a", 30))
+    assert [each.incarnation for each in living] == ["b", "a"]
+    living.gone("nobody")
+    assert len(living) == 2
 
 
-def test_a_member_is_found_by_name_and_named_with_its_host() -> None:
-    members = Members()
-    members.add(Member("a", 1, (1,), "1.0", home=Home("db-1", "0.0.0.0:2181")))
-    members.add(Member("b", 2, (1,), "1.0"))
-    assert [str(members.get(name)) for name in "abc"] == ["a (db-1 0.0.0.0:2181)", "b", "None"]
+def test_a_living_proxy_is_found_by_name_and_named_with_its_host() -> None:
+    living = LivingProxies()
+    living.add(LivingProxy("a", 1, (1,), "1.0", home=Home("db-1", "0.0.0.0:2181")))
+    living.add(LivingProxy("b", 2, (1,), "1.0"))
+    assert [str(living.get(name)) for name in "abc"] == ["a (db-1 0.0.0.0:2181)", "b", "None"]
 
 
 def heard(peers: Peers, incarnation: str, clock: int, now: int) -> None:

@@ -16,11 +16,11 @@ _PERIOD = 5_000  # ms
 _DIFFERS = 5_000  # ms, as in the alert ZketcdClockSkew
 
 
-class Member(NamedTuple):
-    """A living proxy. `revision` is the create_revision of its key, `levels` are those that it applies."""
+class LivingProxy(NamedTuple):
+    """A living proxy. `levels` are those that it applies."""
 
     incarnation: str
-    revision: int
+    revision: int  # at which its key was put
     levels: tuple[int, ...]
     version: str
     archives: bool = False  # the log, if it is the eldest of those that do
@@ -35,20 +35,30 @@ class Member(NamedTuple):
         return f"{self.incarnation} ({where})" if where else self.incarnation
 
 
-class Members:
-    """All living proxies. The eldest is the one with the smallest create_revision of its key."""
+class LivingProxies:
+    """All living proxies. The eldest is the one whose key was put first."""
 
     def __init__(self) -> None:
-        self._by_age: list[Member] = []
+        self._by_age: list[LivingProxy] = []
 
     def __len__(self) -> int:
         return len(self._by_age)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[LivingProxy]:
         return iter(self._by_age)
 
     def __contains__(self, incarnation: str) -> bool:
-        return any(member.incarnation == incarnation for member in self._by_age)
+        return any(proxy.incarnation == incarnation for proxy in self._by_age)
+
+    @property
+    def servers(self) -> list[LivingProxy]:
+        """All but commands."""
+        return [proxy for proxy in self._by_age if not proxy.visits]
+
+    @property
+    def homes(self) -> dict[str, Home]:
+        """Where they run, by incarnation."""
+        return {proxy.incarnation: proxy.home for proxy in self.servers}
 
     @property
     def eldest(self) -> str:
@@ -58,37 +68,37 @@ class Members:
     @property
     def archiver(self) -> str:
         """The incarnation of the eldest proxy that archives the log; "" if none does."""
-        return next((member.incarnation for member in self._by_age if member.archives), "")
+        return next((proxy.incarnation for proxy in self._by_age if proxy.archives), "")
 
     @property
-    def combiner(self) -> Member | None:
+    def combiner(self) -> LivingProxy | None:
         """The proxy that appends the entries of all: the eldest, if all have an address for that.
 
         One without may be of a release that reads the entries of one Txn in another order than they count.
         """
-        proxies = [member for member in self._by_age if not member.visits]
+        proxies = self.servers
         return proxies[0] if proxies and all(proxy.peer_port.address for proxy in proxies) else None
 
-    def get(self, incarnation: str) -> Member | None:
+    def get(self, incarnation: str) -> LivingProxy | None:
         """The living proxy of this name."""
-        return next((member for member in self._by_age if member.incarnation == incarnation), None)
+        return next((proxy for proxy in self._by_age if proxy.incarnation == incarnation), None)
 
     def rank(self, incarnation: str) -> int:
         """How many proxies are older; all of them if this incarnation is not alive."""
-        for rank, member in enumerate(self._by_age):
-            if member.incarnation == incarnation:
+        for rank, proxy in enumerate(self._by_age):
+            if proxy.incarnation == incarnation:
                 return rank
         return len(self._by_age)
 
-    def add(self, member: Member) -> None:
+    def add(self, proxy: LivingProxy) -> None:
         """A proxy's key was put."""
-        self.gone(member.incarnation)
-        self._by_age.append(member)
+        self.gone(proxy.incarnation)
+        self._by_age.append(proxy)
         self._by_age.sort(key=lambda each: (each.visits, each.revision))
 
     def gone(self, incarnation: str) -> None:
         """A proxy's key was deleted."""
-        self._by_age = [member for member in self._by_age if member.incarnation != incarnation]
+        self._by_age = [proxy for proxy in self._by_age if proxy.incarnation != incarnation]
 
 
 class Peer(NamedTuple):
