@@ -152,8 +152,8 @@ def open_sessions(port: int, count: int) -> Iterator[list[socket.socket]]:
             for sock in opening:
                 sock.sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
             for sock in opening:
-                length = wire.INT.unpack(_receive_exactly(sock, 4))[0]
-                accept_session(_receive_exactly(sock, length), prefix=0)
+                length = wire.INT.unpack(receive_exactly(sock, 4))[0]
+                accept_session(receive_exactly(sock, length), prefix=0)
         yield sockets
         for sock in sockets:
             sock.settimeout(STALL_SECONDS)
@@ -234,7 +234,8 @@ def _receive(sock: socket.socket) -> bytes:
     return data
 
 
-def _receive_exactly(sock: socket.socket, count: int) -> bytes:
+def receive_exactly(sock: socket.socket, count: int) -> bytes:
+    """So many bytes. Raises Stalled."""
     data = b""
     while len(data) < count:
         try:

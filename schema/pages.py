@@ -7,7 +7,7 @@ pages of one snapshot may overlap, since an import writes them in parallel: read
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
@@ -251,7 +251,8 @@ class NodePage:
 
     def has(self, name: str) -> bool:
         """Whether a column has anything but zeros."""
-        return bool(self._column(name).strip(b"\0"))
+        column = self._column(name)
+        return column != bytes(len(column))
 
     def acls(self) -> tuple[list[tuple[Acl, ...]], Sequence[int]]:
         """(the different ACLs, each znode's index among them). Raises BadValue."""
@@ -271,17 +272,17 @@ class NodePage:
         sizes = [0 if acl == OPEN_ACL else size_of_acl(acl) for acl in table]
         return sum(map(sizes.__getitem__, indexes))
 
-    def _data(self, start: int) -> list[bytes]:
+    def _data(self, start: int) -> Sequence[bytes]:
         lengths: Sequence[int] = self.lengths
         if self.has_null:
             if min(lengths) < -1:
                 raise BadValue(f"a page has a znode with {min(lengths)} bytes of data")
             lengths = [max(length, 0) for length in lengths]
-        body = self._body
-        ends = list(accumulate(lengths, initial=start))
-        if ends[-1] != len(body):
-            raise BadValue(f"a page's data end at byte {ends[-1]} of {len(body)}")
-        return [body[begin:end] for begin, end in pairwise(ends)]
+        end = start + sum(lengths)
+        if end != len(self._body):
+            raise BadValue(f"a page's data end at byte {end} of {len(self._body)}")
+        # Half the time of so many slices.
+        return Struct(("%ds" * self.count) % tuple(lengths)).unpack_from(self._body, start)
 
 
 def decode_nodes(page: bytes) -> list[tuple[str, Znode]]:

@@ -6,7 +6,6 @@ other client does a get and a set every 20 ms. A get needs no etcd: it waits onl
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from bench import costs, summary, wire
 from bench.errors import BenchError, EffectsDiffer
-from bench.load import Admin, open_sessions
+from bench.load import Admin, open_sessions, receive_exactly
 from bench.scenarios import Cell, Table
 from bench.scenarios.memory import live_heap, write_snapshot
 from bench.scenarios.pipeline import rows, write
@@ -277,8 +276,8 @@ def _list(trial: Trial, port: int, largest: int) -> None:
 def _names(port: int, largest: int) -> list[bytes]:
     with open_sessions(port, 1) as (sock,):
         sock.sendall(wire.packet(1, wire.GET_CHILDREN, wire.read_body(LARGEST)))
-        (size,) = wire.INT.unpack(sock.recv(4, socket.MSG_WAITALL))
-        reply = sock.recv(size, socket.MSG_WAITALL)
+        (size,) = wire.INT.unpack(receive_exactly(sock, 4))
+        reply = receive_exactly(sock, size)
     names = wire.decode_names(reply[wire.REPLY_SIZE - 4 :])
     if len(names) != largest - 1:
         raise EffectsDiffer(f"{len(names)} children instead of {largest - 1}")

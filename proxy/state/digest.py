@@ -19,7 +19,6 @@ from schema.paths import ROOT, ZOOKEEPER
 
 _MASK = (1 << 64) - 1
 _DIGESTED = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner")
-_STAT = Struct("60s")
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
 # The nodes below belong to the server itself, and do not count.
@@ -43,7 +42,7 @@ def page_hash(page: NodePage) -> int:
     paths = page.raw_paths
     if paths[0] == b"/":
         paths = [b"", *paths[1:]]
-    stats = [stat for (stat,) in _STAT.iter_unpack(page.rows(*_DIGESTED))]
+    stats = Struct("60s" * page.count).unpack(page.rows(*_DIGESTED))
     hashes = map(_crc32, stats, map(_crc32, page.data, map(_crc32, paths)))
     first, last = page.paths[0], page.paths[-1]
     if first.startswith(_UNCOUNTED) or last.startswith(_UNCOUNTED) or first < _UNCOUNTED < last:

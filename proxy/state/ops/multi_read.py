@@ -38,7 +38,7 @@ class MultiRead:
 
     def __init__(self, reads: Mapping[int, ReadOperation]) -> None:
         self._parts = {
-            int(opcode): (read.part, read.part.plain)
+            int(opcode): (read.part.decode, read.part.expect, read.part.plain)
             for opcode, read in reads.items()
             if read.part is not None and read.part.plain is not None
         }
@@ -48,14 +48,14 @@ class MultiRead:
 
         Parts never set a watch, even if they request one (Op.GetData, Op.GetChildren).
         """
-        pause = reading.pause
+        pause, known = reading.pause, self._parts
         pause.expect(len(frame) // BYTES_PER_PART)
         body = Body(pause)
         parts = self._decode(frame, position, pause)
         steps = len(parts)
         for opcode, fields in pause.each(parts):
             if fields is not None:
-                steps = self._parts[opcode][0].expect(reading, fields, steps)
+                steps = known[opcode][1](reading, fields, steps)
         parts.reverse()
         for _ in pause.each(range(len(parts))):
             opcode, fields = parts.pop()  # freed at once, since freeing all at the end is slow
@@ -63,7 +63,7 @@ class MultiRead:
                 # A multi of writes, or a null path: ZooKeeper fails, but sends the results so far.
                 raise Refusal(ErrorCode.MARSHALLING_ERROR, body.whole(END_OF_PARTS))
             try:
-                result = self._parts[opcode][1](reading, client, fields[0])
+                result = known[opcode][2](reading, client, fields[0])
             except Refusal as refusal:
                 body.add(MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
             else:
@@ -78,6 +78,7 @@ class MultiRead:
         reader = Reader(frame, position)
         parts: list[tuple[int, tuple[Any, ...] | None]] = []
         reads = 0
+        find_part = self._parts.get
         while True:
             opcode, done, _err = read_multi_header(reader)
             if done:
@@ -86,12 +87,12 @@ class MultiRead:
                 return parts
             if len(parts) % pause.every == pause.every - 1:
                 pause()
-            known = self._parts.get(opcode)
+            known = find_part(opcode)
             fields = None
             try:
                 if known is not None:
                     reads += 1
-                    fields = known[0].decode(reader)
+                    fields = known[0](reader)
                 else:
                     _, reader.position = decode_part(frame, reader.position, opcode)
             except NullString as null:  # the part is complete, and not examined further

@@ -2,13 +2,13 @@
 
 import pytest
 
-from codec.constants import KeeperOpCode
+from codec.constants import KeeperOpCode, OpCode
 from proof.fuzzing import worst
-from proof.fuzzing.expensive import SMALL, Bill
+from proof.fuzzing.expensive import ALL, SMALL, Bill, Lines, World, request, sizes
 from proof.fuzzing.target import Wrong
 from proof.fuzzing.targets import costs
 from proxy.state.operation import Cost
-from proxy.state.ops import EXTENDED
+from proxy.state.ops import EXTENDED, EXTENDED_PARTS
 
 
 def test_a_short_search(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +35,12 @@ def test_only_reads_and_one_write_look_at_nodes_in_vain() -> None:
     """All proxies pay for a write, and again at each start."""
     searching = [opcode for opcode, write in EXTENDED.writes.items() if Cost.SEARCH in write.cost]
     assert searching == [KeeperOpCode.REMOVE_RECURSIVE], "for 8192 nodes at most"
+
+
+def test_each_request_and_each_part_has_a_body() -> None:
+    world = World(sizes(iter(()), SMALL), SMALL, Lines())
+    asked = {request(iter((which, 1, 0, 0, 0, 0, 0)), world, SMALL)[0] for which in range(len(ALL))}
+    assert asked == set(ALL)
+    for opcode in (OpCode.MULTI, OpCode.MULTI_READ):
+        for part in range(len(EXTENDED_PARTS)):
+            request(iter((ALL.index(opcode), 1, 0, 0, 0, part, part)), world, SMALL)

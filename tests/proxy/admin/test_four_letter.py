@@ -163,5 +163,5 @@ def test_a_list_of_words(text: str, allowed: set[str]) -> None:
 
 
 def test_an_unknown_word_is_named() -> None:
-    with pytest.raises(ValueError, match="'rouk' is not a four-letter word; known are apiv clrs conf"):
+    with pytest.raises(ValueError, match=r"'rouk' is not a four-letter word; known are .*apiv clrs conf"):
         words.parse("ruok,rouk")

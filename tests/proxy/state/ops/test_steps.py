@@ -56,6 +56,7 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
     opcode = int(name.split()[-1])
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
+    assert opcode in _ASKED, f"say in _ASKED what a long and a short request {opcode} is"
     long, short = _ASKED[opcode]
     with pytest.raises(TooLong):
         operation.answer(reading, world.client, long, 0)
