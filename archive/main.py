@@ -8,7 +8,6 @@ import asyncio
 import base64
 import gc
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from archive.past.verify import verify
 from archive.writing import write
 from cli.client import Refused, connected
 from cli.connection import access_of, client_of
-from cli.output import counted, one_line, show, size
+from cli.output import counted, one_line, say, show, size
 from proxy.etcd.model import EtcdError
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str], command: str) -> int:
     except (ArchiveError, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
         if isinstance(error, OSError) and has_failed():
             raise
-        print(f"zketcd {command}: {error}", file=sys.stderr)
+        say(f"zketcd {command}: {error}")
         return 2 if command == "diff" else 1  # as diff(1)
 
 
@@ -95,11 +94,11 @@ def _verify(given: Any, _made: Any) -> int:
         files += 1
         bad += bool(found.error)
         if given.json:
-            print(json.dumps(found._asdict()), flush=True)
+            show(json.dumps(found._asdict()), flush=True)
         elif found.error:
             show(f"{found.file}: {found.error}")
     if not given.json:
-        print(f"{counted(files, 'file')} read, {bad} damaged" if files else "the archive is empty")
+        show(f"{counted(files, 'file')} read, {bad} damaged" if files else "the archive is empty")
     return 1 if bad or not files else 0
 
 
@@ -121,8 +120,8 @@ def _history(given: Any, _made: Any) -> int:
     cost = history.cost
     read = f"read {cost.read} of {counted(cost.segments, 'segment')}, {size(cost.bytes)}"
     for last, first in history.gaps:
-        print(f"gap: what happened in the entries {last + 1} to {first} is not archived", file=sys.stderr)
-    print(f"{counted(found, 'change')}; {read}", file=sys.stderr)
+        say(f"gap: what happened in the entries {last + 1} to {first} is not archived")
+    say(f"{counted(found, 'change')}; {read}")
     return 1 if history.gaps else 0
 
 
@@ -171,7 +170,7 @@ def _revert(given: Any, made: Any) -> int:
         if deletion is None:
             raise ArchiveError(f"the archive has no deletion of {given.path}: --to names a moment")
         to, cut = deletion.before, False
-        print(f"{_deleted(deletion)}: bringing back the state at {to}", file=sys.stderr)
+        say(f"{_deleted(deletion)}: bringing back the state at {to}")
     else:
         to, cut = given.to, deletion is not None and deletion.cuts(given.to)
     past = state_at(store, to).tree.nodes
@@ -186,22 +185,21 @@ def _revert(given: Any, made: Any) -> int:
         for path, why in items:
             show(json.dumps({what: path, "why": why}) if given.json else one_line(f"{what}: {path}: {why}"))
     if planned.conflicts:
-        print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
+        say("what has changed since is left as it is: --force reverts it as well")
     if cut and deletion is not None:
-        print(
+        say(
             f"{_deleted(deletion)}; {to} lies within that, when part of them was deleted already:"
-            " --undelete brings back all of them",
-            file=sys.stderr,
+            " --undelete brings back all of them"
         )
     if given.yes and planned.steps:
         client = connected(given, made)
         try:
             for done in write(client, planned.steps):
-                print(f"{done} of {counted(len(planned.steps), 'step')} done", file=sys.stderr)
+                say(f"{done} of {counted(len(planned.steps), 'step')} done")
         finally:
             client.close()
     elif planned.steps:
-        print("nothing was written: --yes writes it", file=sys.stderr)
+        say("nothing was written: --yes writes it")
     return 1 if planned.conflicts or cut else 0
 
 

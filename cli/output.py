@@ -53,9 +53,14 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
-def show(text: str) -> None:
+def show(text: str, *, flush: bool = False) -> None:
     """Print a text; on a terminal without control characters."""
-    print(visible(text) if sys.stdout.isatty() else text)
+    print(visible(text) if sys.stdout.isatty() else text, flush=flush)
+
+
+def say(text: str) -> None:
+    """Print what is no result: to standard error, and without control characters."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def counted(count: int, what: str) -> str:

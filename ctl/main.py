@@ -11,7 +11,7 @@ from typing import Any
 
 from cli.client import Refused, connected
 from cli.connection import access_of, client_of, endpoints, tree_in
-from cli.output import CommandFailed, Output, WrongUsage, show
+from cli.output import CommandFailed, Output, WrongUsage, say, show
 from ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top, unseal
 from ctl.options import PAST, parser
 from proxy.etcd.access import Access
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str], command: str) -> int:
         else:
             output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
-        print(f"zketcd {command}: {for_operator(error, given.prefix)}", file=sys.stderr)
+        say(f"zketcd {command}: {for_operator(error, given.prefix)}")
         return 2 if isinstance(error, WrongUsage) else 1
     show(output.text(given.json))
     return 0
@@ -197,7 +197,7 @@ async def _sessions(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     machine = await _load(etcd, keys, given, 0)
     clients, unknown = await asyncio.to_thread(sessions.clients_of, homes)
     for line in unknown:
-        print(f"zketcd sessions: {line}", file=sys.stderr)
+        say(f"zketcd sessions: {line}")
     return sessions.show(machine, homes, clients, given)
 
 
@@ -213,7 +213,7 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     )
     clients, unknown = await asyncio.to_thread(sessions.clients_of, holder)
     for line in unknown:
-        print(f"zketcd session: {line}", file=sys.stderr)
+        say(f"zketcd session: {line}")
     return life.show(given.session, machine, homes, clients, [*entries, *newest])
 
 

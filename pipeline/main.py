@@ -11,11 +11,11 @@ import argparse
 import contextlib
 import importlib
 import signal
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from cli.connection import add_tree, configured_parser
+from cli.output import say
 from pipeline.arrow import leave_pandas_out
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
@@ -35,13 +35,13 @@ def main(arguments: Sequence[str], command: str) -> int:
     try:
         return _run(command, parser(command).parse_args(arguments))
     except KeyboardInterrupt:
-        print(f"{program}: interrupted; what was begun can be run again", file=sys.stderr)
+        say(f"{program}: interrupted; what was begun can be run again")
         return _INTERRUPTED
     except Exception as error:
         if not is_expected(error) or (isinstance(error, OSError) and has_failed()):
             raise
         with contextlib.suppress(OSError):  # stderr is a file on a full disk
-            print(f"{program}: {reason_of(error)}", file=sys.stderr)
+            say(f"{program}: {reason_of(error)}")
         return _FAILED
 
 

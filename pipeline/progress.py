@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from cli.output import visible
+
 EVERY = 3.0  # seconds, between lines
 EVERY_ON_A_TERMINAL = 0.5
 _WIDTH = 78
@@ -55,7 +57,7 @@ class Reporter:
 
     def message(self, text: str) -> None:
         """Write one line."""
-        self._write(json.dumps({"event": "message", "text": text}) if self._json else text)
+        self._write(json.dumps({"event": "message", "text": text}) if self._json else visible(text))
 
     @contextlib.contextmanager
     def step(self, what: str, rows: int | None = None, unit: str = "znodes") -> Iterator[Count]:

@@ -6,6 +6,7 @@ The source's tree is read from its own snapshot and logs, not from the follower'
 from collections.abc import Iterator
 from operator import attrgetter
 
+from cli.output import show
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, Source
@@ -60,12 +61,12 @@ def _compared(here: Machine, there: Machine) -> int:
             print_progress(difference)
     nodes, sessions = len(there.tree.nodes), len(there.sessions)
     if count:
-        print(
+        show(
             f"different at zxid 0x{there.zxid:x}: {count} of {nodes} znodes and {sessions} sessions",
             flush=True,
         )
         return DIFFERENT
-    print(f"equal at zxid 0x{there.zxid:x}: {nodes} znodes, {sessions} sessions", flush=True)
+    show(f"equal at zxid 0x{there.zxid:x}: {nodes} znodes, {sessions} sessions", flush=True)
     return EQUAL
 
 

@@ -9,6 +9,7 @@ import contextlib
 import time
 from typing import NamedTuple
 
+from cli.output import show
 from pipeline.etcd.load import look
 from pipeline.etcd.requests import TIMEOUT, commit, until_known
 from pipeline.follow.output import print_progress
@@ -79,7 +80,7 @@ async def finished_by_another(
 
 def print_finished(position: Position) -> None:
     """Print that the tree may be served."""
-    print(f"finished: zxids go on at 0x{position.zxid:x}", flush=True)
+    show(f"finished: zxids go on at 0x{position.zxid:x}", flush=True)
 
 
 async def ask(etcd: Etcd, keys: Keyspace, request: Asked, within: float) -> bool:

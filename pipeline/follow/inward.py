@@ -5,6 +5,7 @@ import time
 import zlib
 from typing import NamedTuple
 
+from cli.output import show
 from pipeline.errors import Failure
 from pipeline.etcd.load import first_zxid
 from pipeline.follow import target
@@ -214,7 +215,7 @@ class _Following:
         self._position = self._position._replace(zxid=zxid)
         await self._tree.finish(self._machine, self._changes.take(), now, self._position)
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
-        print(f"sessions: {sessions} {what}")
+        show(f"sessions: {sessions} {what}")
         print_finished(self._position)
         self._status.end()
         return DONE

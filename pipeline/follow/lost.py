@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from archive.files.moment import shown
+from cli.output import show
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import first_zxid, look
@@ -66,7 +67,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
         print_progress(f"waiting {within + _MARGIN:g} s, until the source's proxies do not answer any more")
         await asyncio.sleep(within * 1.01 + _MARGIN)
     assert position.origin is not None
-    print(
+    show(
         f"{position.source} is lost: its last change here has zxid 0x{position.zxid:x}, of"
         f" {shown(position.origin.clock)}, after {position.origin.entries} entries of its log"
     )
@@ -80,7 +81,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
     except TooLarge:  # very many ephemerals
         position = await tree.rebase(machine, position)
         await tree.finish(machine, changes.take(), now, position)
-    print(f"sessions: {sessions} ended, with their ephemerals")
+    show(f"sessions: {sessions} ended, with their ephemerals")
     print_finished(position)
     return position
 
@@ -95,7 +96,7 @@ async def seal_source(etcd: Etcd, keys: Keyspace, name: str, origin: Origin, whe
         print_progress(f"{name} is not sealed yet: its proxies may serve clients")
     check_cluster(name, origin, (await etcd.status(TIMEOUT)).cluster_id, "it is not sealed")
     position = await seal(etcd, keys, where)
-    print(f"{name} is sealed at position {position}: no zketcd serves it any more", flush=True)
+    show(f"{name} is sealed at position {position}: no zketcd serves it any more", flush=True)
 
 
 async def _is_sealed(etcd: Etcd, keys: Keyspace) -> bool:

@@ -1,12 +1,12 @@
 """What the commands that follow say: progress on stderr, position on stdout, metrics, and exit codes."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from archive.archiver.stats import MetricsFile
+from cli.output import one_line, say, show
 from pipeline.errors import Failure
 from schema.followed import Lag
 
@@ -32,7 +32,7 @@ zketcd_copy_behind {behind}
 
 def print_progress(text: str) -> None:
     """Print one line of progress."""
-    print(text, file=sys.stderr, flush=True)
+    say(one_line(text))
 
 
 async def within(
@@ -96,7 +96,7 @@ class Status:
 
     def _print(self, line: str, *, again: bool = False) -> None:
         if line != self._printed or again:
-            print(line, flush=True)
+            show(line, flush=True)
             self._printed = line
             self._at = time.monotonic()
 

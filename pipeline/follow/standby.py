@@ -18,6 +18,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from archive.files.catalog import ArchiveError
+from cli.output import show
 from pipeline.errors import Failure
 from pipeline.follow import target
 from pipeline.follow.changed import Changed
@@ -381,7 +382,7 @@ class _Work:
         assert position.origin is not None
         clock = max(self._clock, position.origin.clock)
         await self._tree.finish(self._copy, self._changed.take(), clock, position)
-        print(f"sessions: {len(self._copy.sessions)} kept")
+        show(f"sessions: {len(self._copy.sessions)} kept")
         print_finished(position)
         self._status.end()
         raise _Done

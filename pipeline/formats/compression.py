@@ -60,10 +60,15 @@ class _Streamed:
 
     def more(self, position: int) -> bool:
         """As Source.more."""
-        chunk = next(self._chunks, None)
-        if chunk is None:
+        kept = self.buffer[position:]
+        parts, size = [kept], 0
+        # At least as much as is kept: a record of many chunks would else be copied with each of them.
+        while size <= len(kept) and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            size += len(chunk)
+        if len(parts) == 1:
             return False
-        self.buffer = self.buffer[position:] + chunk
+        self.buffer = b"".join(parts)
         self.base += position
         return True
 

@@ -46,8 +46,9 @@ _DIGEST = struct.Struct(">qiq")
 _LONG = struct.Struct(">q")
 _DIGEST_VERSION = 2
 _TAIL = len(END) + seal.SEAL_SIZE + 54
-# No server writes longer ones: jute.maxbuffer and its extra are 1 MiB each. This bounds a bad length.
-_LONGEST = 1 << 28
+# Bytes of a path, of data, and of a text of an ACL. A server with a jute.maxbuffer of 1 MiB reads no 2 MiB.
+_LONGEST = 1 << 26
+_MOST = 1 << 28  # bytes of all sessions, of all ACLs, and of one ACL: this bounds a bad number
 
 
 class Head(NamedTuple):
@@ -161,11 +162,9 @@ class SnapshotReader:
                     elif length > _LONGEST:
                         raise BadFile(self._file, base + at, f"a node's path has length {length}")
                     (data_size,) = unpack(buffer, data_at)
-                    if data_size < 0:
+                    if not 0 <= data_size <= _LONGEST:
                         if data_size != -1:
-                            raise BadFile(
-                                self._file, base + data_at, f"a node's data have length {data_size}"
-                            )
+                            raise self._bad_data(base + data_at, data_size)
                         data_size = 0
                     fixed_at = data_at + 4 + data_size
                     following = fixed_at + _FIXED_SIZE
@@ -227,9 +226,9 @@ class SnapshotReader:
                     raise BadFile(self._file, base + at, f"a node's path has length {length}")
                 (data_size,) = unpack(buffer, data_at)
                 start = data_at + 4
-                if data_size < 0:
+                if not 0 <= data_size <= _LONGEST:
                     if data_size != -1:
-                        raise BadFile(self._file, base + data_at, f"a node's data have length {data_size}")
+                        raise self._bad_data(base + data_at, data_size)
                     fixed_at = start
                 else:
                     fixed_at = start + data_size
@@ -246,6 +245,10 @@ class SnapshotReader:
         self._at = at
         return Nodes(offsets, paths, data, numpy.frombuffer(b"".join(fixed), FIXED), base + at, last)
 
+    def _bad_data(self, at: int, size: int) -> BadFile:
+        most = f", and {_LONGEST} is the most" if size > 0 else ""
+        return BadFile(self._file, at, f"a node's data have length {size}{most}")
+
     def _more(self, what: str) -> None:
         if not self._source.more(self._at):
             raise BadFile(self._file, self.offset, f"ends within {what}: it is cut short")
@@ -261,7 +264,7 @@ class SnapshotReader:
     def _count(self, what: str, smallest: int) -> int:
         at = self.offset
         (count,) = self._unpack(_INT, f"the number of {what}")
-        if count < 0 or count * smallest > _LONGEST:
+        if count < 0 or count * smallest > _MOST:
             raise BadFile(self._file, at, f"{count} {what}")
         return count
 

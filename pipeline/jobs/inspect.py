@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from cli.output import one_line, show
 from codec.constants import ErrorCode, OpCode
 from pipeline.errors import Failure
 from pipeline.etcd import columns
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     report |= tree_report(runner, tree, arguments.top, arguments.depth)
     if logs is not None:
         report |= log_report(runner, logs, arguments.top, arguments.depth)
-    print(json.dumps(report, indent=2) if arguments.json else _text(report))
+    show(json.dumps(report, indent=2) if arguments.json else _text(report))
     return 1 if str(report.get("digest", "")).startswith("WRONG") else 0
 
 
@@ -276,8 +277,8 @@ def _text(report: Report) -> str:
         if not value:
             continue
         rows = (_row(row) if isinstance(row, dict) else str(row) for row in value)
-        lines += [f"\n{name}", *(f"  {row}" for row in rows)]
-    return "\n".join(lines)
+        lines += ["", name, *(f"  {row}" for row in rows)]
+    return "\n".join(map(one_line, lines))
 
 
 def _row(row: Report) -> str:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 
 from archive.files.catalog import ArchiveError
+from cli.output import show
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
@@ -19,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def listed() -> None:
         async with reached(connection) as etcd, source_of(connection, etcd, arguments) as source:
             try:
-                await list_lost(source, etcd, connection.keys, print)
+                await list_lost(source, etcd, connection.keys, show)
             except (TreeNotServable, ArchiveError) as error:
                 raise Failure(f"{source.name}: {error}") from error
 

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cli.output import one_line, show
+
 if TYPE_CHECKING:
     from pipeline.jobs.census import Census
 
 
 def print_line(text: str) -> None:
     """Print one line."""
-    print(text, flush=True)
+    show(one_line(text), flush=True)
 
 
 def print_list(what: str, items: Iterable[str], most: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archive.files.moment import NOW
+from cli.output import show
 from pipeline.addresses import ARCHIVE, ETCD, PARQUET, is_in_etcd
 from pipeline.errors import Failure, MissingPackage
 from pipeline.etcd import log
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _query(arguments, trial) as query:
         more = [] if trial is None else [Section(BUDGETS, trial.rows)]
         found = report.made(arguments.tree, query, max(1, arguments.top), more)
-    print(json.dumps(report.document(found), indent=2) if arguments.json else report.text(found))
+    show(json.dumps(report.document(found), indent=2) if arguments.json else report.text(found))
     if write is not None:
         write(found)
     return 0

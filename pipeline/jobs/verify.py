@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cli.output import one_line, show
 from pipeline.errors import Failure
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.trees import Tree, tree_of
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         samples=arguments.samples,
     )
     if arguments.json:
-        print(json.dumps({**found._asdict(), "equal": found.equal}, default=str))
+        show(json.dumps({**found._asdict(), "equal": found.equal}, default=str))
     else:
         _print(runner, found, left.name, right.name)
     return 0 if found.equal else 1
@@ -100,17 +101,17 @@ def compare(
 def _print(runner: Runner, found: Comparison, left: str, right: str) -> None:
     for note in found.notes:
         runner.reporter.message(note)
-    print(f"left   {found.left:>12} nodes  {left}")
-    print(f"right  {found.right:>12} nodes  {right}")
+    show(f"left   {found.left:>12} nodes  {left}")
+    show(f"right  {found.right:>12} nodes  {right}")
     if found.equal:
-        print("equal")
+        show("equal")
         return
-    print()
+    show("")
     for kind, count in found.counts.items():
-        print(f"{kind:<9}{count:>10}")
-    print()
+        show(f"{kind:<9}{count:>10}")
+    show("")
     for difference in found.samples:
-        print(f"{difference.kind:<9} {difference.path}")
+        show(one_line(f"{difference.kind:<9} {difference.path}"))
         for name, (one, other) in difference.fields.items():
-            print(f"{'':<9} {name}: {one} | {other}")
+            show(one_line(f"{'':<9} {name}: {one} | {other}"))
     sys.stdout.flush()

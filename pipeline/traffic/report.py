@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from cli.output import one_line
 from pipeline.traffic.views import OPERATIONS, REQUESTS, VIEWS, View
 
 Row = dict[str, Any]
@@ -119,7 +120,7 @@ def text(report: Report) -> str:
     for section in report.sections:
         if section.rows:
             lines += ["", f"{section.view.about} ({section.view.name})", *_table(section.rows)]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

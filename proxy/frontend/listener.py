@@ -30,14 +30,13 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
-from proxy.support import tls_pieces
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.handshakes import FirstRecord, Handshakes
-from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, SocketAddress
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
+from proxy.support.tls_pieces import TlsConnections
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +208,7 @@ class ClientListener:
                 await self._loop.connect_accepted_socket(make, client)
             else:
                 # Rounded for the error, which names it.
-                await tls_pieces.accept(client, make, context, self._ports.inflow, round(timeout, 1))
+                await self._ports.with_tls.accept(client, make, context, round(timeout, 1))
             let_in = True
         except OSError as error:
             if isinstance(error, ConnectionAbortedError):  # the handshake has taken too long
@@ -291,7 +290,7 @@ class Ports:
         self.loop = loop
         self.tasks = tasks
         self.handshakes = Handshakes(loop)
-        self.inflow = Inflow()
+        self.with_tls = TlsConnections()
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open

@@ -25,9 +25,6 @@ PIECE = 16 << 10
 #: Linux's tcp_info: milliseconds since data and since an ACK were last received; bytes acknowledged so far.
 TCP_INFO = Struct("=52xII60xQ")
 
-# A transport with TLS does not count what it has handed on to the one below. So it gets large writes in
-# pieces: it hands on the first few, and counts the rest.
-_TLS_PIECE = 64 << 10
 # Seconds within which a client must read the last packets after its connection is closed.
 _LAST_WAIT = 5
 
@@ -155,13 +152,7 @@ class Outbound:
             return
         if packets:
             self.sent += len(packets)
-            data = packets[0] if len(packets) == 1 else b"".join(packets)
-            if self._socket >= 0 or len(data) <= _TLS_PIECE:
-                transport.write(data)
-            else:
-                view = memoryview(data)
-                for start in range(0, len(data), _TLS_PIECE):
-                    transport.write(view[start : start + _TLS_PIECE])
+            transport.write(packets[0] if len(packets) == 1 else b"".join(packets))
         if close:
             # A client that does not read would keep its connection, and all unsent packets, for ever.
             self._last_wait = self._loop.call_later(_LAST_WAIT, transport.abort)

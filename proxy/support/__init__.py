@@ -28,7 +28,8 @@ Connections:
 addresses     addresses of hosts (pure)
 ports         listening sockets
 inflow        all connections receive a little in each turn of the loop
-tls_pieces    the same for TLS
+outflow       what is sent over TLS is encrypted a little in each turn of the loop
+tls_pieces    both, for TLS
 handshakes    how many TLS handshakes there may be
 validity      what is wrong with a certificate of ours
 

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from proxy.support import tls_pieces
 from proxy.support.addresses import source_of
 from proxy.support.handshakes import FirstRecord, Handshakes
-from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
+from proxy.support.tls_pieces import TlsConnections
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +155,7 @@ class BoundedPort:
         self.taken: Counter[str] = Counter()
         self._tasks = Tasks()
         self._handshakes = Handshakes(self._loop)
-        self._inflow = Inflow()
+        self._with_tls = TlsConnections()
         self._throttled_log = ThrottledLog(log)
 
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
@@ -197,7 +196,7 @@ class BoundedPort:
                     await self._hello(client)
                     await self._turn(client, place.address)
                 timeout = max(round(deadline - self._loop.time(), 1), 0.1)
-                await tls_pieces.accept(client, make, self._tls, self._inflow, timeout)
+                await self._with_tls.accept(client, make, self._tls, timeout)
             else:
                 await self._loop.connect_accepted_socket(make, client)
         except OSError as error:

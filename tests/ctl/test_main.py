@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli.connection import endpoints
-from cli.output import Output, counted, date, size, table, visible
+from cli.output import Output, counted, date, say, size, table, visible
 from codec.constants import OpCode
 from codec.jute import pack_string
 from ctl.options import parser
@@ -382,9 +382,11 @@ def test_sizes_for_people() -> None:
     assert (counted(1, "request"), counted(0, "request")) == ("1 request", "0 requests")
 
 
-def test_control_characters_are_escaped() -> None:
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert visible("a\tb\nü") == "a\tb\nü"
     assert Output(None, ["/x\n/y"]).text(False) == "/x\\n/y", "a path that was refused is in the log"
+    say("/a\u202e")
+    assert capsys.readouterr().err == "/a\\u202e\n"
     assert visible("\x1b]0;title\x07\r\x7f\x9b\u202e") == r"\x1b]0;title\x07\r\x7f\x9b\u202e"
 
 

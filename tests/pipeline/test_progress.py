@@ -53,6 +53,12 @@ def test_work_goes_on_when_nobody_can_be_told() -> None:
     reporter.message("news")
 
 
+def test_messages_have_no_control_characters() -> None:
+    out = io.StringIO()
+    Reporter(out=out).message("/a\x1b[2J")
+    assert out.getvalue() == "/a\\x1b[2J\n"
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -57,6 +57,7 @@ proxy/support/handshakes.py call_at self._end_the_longest
 proxy/support/handshakes.py call_later self._end_the_longest
 proxy/support/handshakes.py call_soon self._begin_some
 proxy/support/inflow.py call_soon self._next_turn
+proxy/support/outflow.py call_soon self._next_turn
 proxy/support/ports.py add_reader _finish
 proxy/support/ports.py add_reader self._accept
 proxy/support/log_backlog.py Thread self._write
@@ -100,6 +101,7 @@ console/answers/past.py create_task self._end_when_idle()
 # What catches each exception, and why none is lost.
 _CAUGHT = {
     "proxy/support/tls_pieces.py BaseException": "closes the connection, and raises it again",
+    "proxy/support/tls_pieces.py Exception": "the connection is closed; no memory: `contained`",
     "proxy/admin/connections.py Exception": "ends one connection of the admin port",
     "proxy/admin/http.py Exception": "the answer to the request is an error; no memory: `contained`",
     "cli/client.py BaseException": "raises it again; a command",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cli.client import Client, Refused, connected
-from cli.output import counted, one_line, show, visible
+from cli.output import counted, one_line, say, show
 from codec import client as zk
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], command: str) -> int:
         finally:
             session.close()
     except (Refused, MalformedPacket, OSError, ValueError) as error:
-        print(f"zketcd {command}: {visible(str(error))}", file=sys.stderr)
+        say(f"zketcd {command}: {error}")
         return 1
 
 
@@ -77,14 +77,14 @@ def _rmr(session: Client, given: Any) -> int:
         paths = list(nodes.walk(session, given.path))
         for path in paths:
             show(path)
-        print(f"{counted(len(paths), 'node')}; nothing was deleted", file=sys.stderr)
+        say(f"{counted(len(paths), 'node')}; nothing was deleted")
         return 0
     done = 0
     try:
         for count in nodes.delete_all(session, given.path):
             done = count
     finally:
-        print(f"deleted {counted(done, 'node')}", file=sys.stderr)
+        say(f"deleted {counted(done, 'node')}")
     return 0
 
 
@@ -102,7 +102,7 @@ def _acl(session: Client, given: Any) -> int:
         changed += 1
         show(one_line(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}"))
     what = "changed" if given.yes else "would change; --yes writes it"
-    print(f"{counted(changed, 'ACL')} {what}", file=sys.stderr)
+    say(f"{counted(changed, 'ACL')} {what}")
     return 0
 
 

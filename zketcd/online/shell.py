@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.client import Client, Refused
-from cli.output import counted, date, one_line, show, visible
+from cli.output import counted, date, one_line, say, show, visible
 from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
@@ -71,7 +71,7 @@ class Shell:
         try:
             while not self._is_over.is_set():
                 try:
-                    line = input(f"{self._here} :) ") if interactive else input()
+                    line = input(f"{visible(self._here)} :) ") if interactive else input()
                 except EOFError:
                     return 0
                 except KeyboardInterrupt:
@@ -80,7 +80,7 @@ class Shell:
                 try:
                     words = shlex.split(line, comments=True)
                 except ValueError as error:
-                    print(f"{error}", file=sys.stderr)
+                    say(str(error))
                     words = []
                 if words and self.run_line(words) and not interactive:
                     return 1
@@ -100,7 +100,7 @@ class Shell:
             with self._lock:
                 command(list(words[1:]))
         except (Refused, MalformedPacket, ValueError) as error:
-            print(visible(str(error)), file=sys.stderr)
+            say(str(error))
             return 1
         return 0
 
@@ -121,7 +121,9 @@ class Shell:
         folder = self._place(above + slash if above or slash else "")
         found: list[str] = []
         with suppress(Refused, MalformedPacket, ValueError), self._lock:
-            found = [name for name in self._session.call(zk.children(folder)).names if name.startswith(begun)]
+            names = self._session.call(zk.children(folder)).names
+            # readline prints names as they are: one with control characters has to be typed.
+            found = [name for name in names if name.startswith(begun) and visible(name) == name]
         return [f"{above}{slash}{name}" for name in sorted(found)]
 
     # -- commands --------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ class Shell:
         done = 0
         for count in nodes.delete_all(self._session, path):
             done = count
-        print(f"deleted {counted(done, 'node')}")
+        show(f"deleted {counted(done, 'node')}")
 
     def _getacl(self, words: list[str]) -> None:
         for each in self._session.call(zk.get_acl(self._only(words))).acl:
@@ -200,7 +202,7 @@ class Shell:
         self._session.call(zk.set_acl(self._path(words[0]), nodes.parsed_acl(words[1])))
 
     def _exists(self, words: list[str]) -> None:
-        print(int(self._session.call(zk.exists(self._only(words))) is not None))
+        show(str(int(self._session.call(zk.exists(self._only(words))) is not None)))
 
     def _help(self, _words: list[str]) -> None:
         print("\n".join(_HELP.values()))

@@ -304,20 +304,20 @@ class Appender:
             if pause:
                 await asyncio.sleep(pause)
             if sent.is_over:
-                break
+                self._appended(sent, incarnation)
+                return
             timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
             sent.attempts += 1
             self._stats.resent += 1
             started = self._clock.perf_counter()
             answer = await _answer_to(self._etcd, incarnation.append(sent), timeout)
             seconds = self._clock.perf_counter() - started
-        else:
-            if incarnation.is_denied_by(answer):
-                self._give_up(sent, incarnation, "its key is gone")
-                return
-            if answer.succeeded and not sent.form.is_nested and self._outbox.is_full:
-                log.warning("etcd has space again")
-                self._outbox.is_full = False
+        if incarnation.is_denied_by(answer):
+            self._give_up(sent, incarnation, "its key is gone")
+            return
+        if answer.succeeded and not sent.form.is_nested and self._outbox.is_full:
+            log.warning("etcd has space again")
+            self._outbox.is_full = False
         self._appended(sent, incarnation)
 
     def _react(

@@ -60,6 +60,16 @@ def test_a_file_that_swells(tmp_path: Path) -> None:
     assert max(sizes) <= 4 << 20
 
 
+@pytest.mark.long
+def test_what_is_longer_than_many_chunks_is_not_copied_with_each(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(60 << 20), 1))
+    sizes = []
+    with opened(str(tmp_path / "a.gz")) as source:
+        while source.more(0):
+            sizes.append(len(source.buffer) >> 20)
+    assert (len(sizes), sizes[-1]) == (5, 60)
+
+
 @one_by_one(
     ("name", "raw", "reason"),
     [

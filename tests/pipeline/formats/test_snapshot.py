@@ -146,6 +146,7 @@ def test_numbers_that_cannot_be_are_errors() -> None:
         (head + b"\xff\xff\xff\xfe", "path has length -2"),
         (head + b"\x7f" + b"\xff" * 3, "path has length 2147483647"),
         (head + b"\0\0\0\2/a\xff\xff\xff\xfe", "data have length -2"),
+        (head + b"\0\0\0\2/a\x04\0\0\1", "data have length 67108865, and 67108864 is the most"),
     ):
         for walk in (whole_of, hop_over):
             reader = SnapshotReader(BytesSource(raw + bytes(100)), "f")

@@ -49,6 +49,9 @@ def test_text() -> None:
         "      1       1      0    20       0",
         "      3       3    478    60       0",
     ]
+    with closing(Database()) as database:
+        database.add([traffic("delete", "/a\n/b", result="NONODE")])
+        assert "/a\\n/b" in text(made("a log", database.query, 10))
     assert text(report(empty=True)) == "requests                 0"
     assert [shown(value) for value in (None, 1234567, 1234.56, "x")] == ["-", "1,234,567", "1,234.6", "x"]
 

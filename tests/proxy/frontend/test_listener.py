@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, repeat
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -22,8 +22,8 @@ from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.counters import Counters
 from proxy.support.handshakes import Handshakes
-from proxy.support.inflow import Inflow
 from proxy.support.tasks import Tasks
+from proxy.support.tls_pieces import TlsConnections
 from tests.proxy.frontend.proxy_headers import binary, line
 from tests.proxy.log.proxies import until
 
@@ -42,8 +42,7 @@ class Echo(asyncio.Protocol):
         self._source = source
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._transport.write(b"you said " + data)
@@ -61,7 +60,7 @@ class FakePorts:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
         self.handshakes = Handshakes(self.loop)
-        self.inflow = Inflow()
+        self.with_tls = TlsConnections()
         self.headers = headers
         self.places = places
         self.asked = 0  # how many clients wanted a place

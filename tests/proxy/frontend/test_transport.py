@@ -3,19 +3,14 @@
 import asyncio
 import math
 import socket
-import ssl
 import time
-from pathlib import Path
 from typing import cast
 from unittest import mock
 
 import pytest
-import uvloop
 
 from lab.fakes.connection import FakeLoop, FakeTransport
-from lab.servers.tls import Authority
 from proxy.frontend.transport import Outbound
-from tests.proxy.log.proxies import until
 
 _TICK = 0.02  # seconds: the kernel counts in jiffies
 
@@ -60,50 +55,6 @@ def test_what_a_closed_client_has_not_read_counts_until_it_is_cut_off(way: _Way)
         assert abort.call_count == 1
         assert way.outbound.unread == 0
         way.outbound.lost()
-
-
-class _Taken(asyncio.Protocol):
-    """Sends the client, once it has said something, 16 MiB."""
-
-    def __init__(self) -> None:
-        self.outbound = Outbound(asyncio.get_running_loop())
-        self.unread: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.outbound.open(cast(asyncio.Transport, transport))
-
-    def data_received(self, data: bytes) -> None:
-        self.outbound.send([bytes(8 << 20), bytes(8 << 20)], False)
-        self.unread.set_result(self.outbound.unread)
-
-
-def test_what_a_client_with_tls_has_not_read_counts(tmp_path: Path) -> None:
-    """Its transport does not count what it has handed on: all of it, if it is one write."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(_kept_for_a_client_that_reads_nothing(tmp_path)) > 4 << 20
-
-
-async def _kept_for_a_client_that_reads_nothing(tmp_path: Path) -> int:
-    authority = Authority(tmp_path)
-    pair = authority.issue("server", "127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.cert, pair.key)
-    made: list[_Taken] = []
-
-    def make() -> _Taken:
-        made.append(_Taken())
-        return made[-1]
-
-    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0, ssl=context)
-    port = server.sockets[0].getsockname()[1]
-    client = authority.client_context()
-    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, limit=1000)
-    writer.write(b"some")
-    await until(lambda: bool(made) and made[0].unread.done())
-    made[0].outbound.abort()
-    writer.transport.abort()
-    server.close()
-    return made[0].unread.result()
 
 
 def test_the_kernel_knows_how_long_a_client_was_silent() -> None:

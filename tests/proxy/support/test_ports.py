@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -23,8 +24,7 @@ class Greeter(asyncio.Protocol):
         self._place = place
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(b"hello")
+        cast(asyncio.Transport, transport).write(b"hello")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._place.release()

@@ -201,6 +201,8 @@ def test_paths_and_commands_are_completed(call: Caller) -> None:
     assert shell.candidates("/app", first=False) == ["/app", "/apple"]
     assert shell.candidates("/app/o", first=False) == ["/app/one", "/app/only"]
     assert shell.candidates("/none/x", first=False) == []
+    session.call(zk.create("/apple\u202e"))
+    assert shell.candidates("/appl", first=False) == ["/apple"], "readline would print it as it is"
     shell.run_line(["cd", "/app"])
     assert shell.candidates("on", first=False) == ["one", "only"]
     assert shell.candidates("../appl", first=False) == ["../apple"]
@@ -208,7 +210,7 @@ def test_paths_and_commands_are_completed(call: Caller) -> None:
 
 
 def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: object) -> None:
-    call("create", "/folder/inside", "--parents")
+    call("create", "/folder/inside\u202e/more", "--parents")
     main_end, other = pty.openpty()
     program = [sys.executable, "-m", "zketcd", "shell", "--server", call.server]
     shell = subprocess.Popen(
@@ -230,10 +232,12 @@ def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: 
     until(b"/ :) ")
     os.write(main_end, b"ls /fol\t\n")
     until(b"ls /folder")
-    until(b"inside")
+    until(b"inside\\u202e")
+    os.write(main_end, "cd /folder/inside\u202e\n".encode())
+    until(b"/folder/inside\\u202e :) ")
     os.write(main_end, b"exit\n")
     until(b"exit")
     assert shell.wait(60) == 0
     os.close(main_end)
     with open(f"{tmp_path}/.zketcd_history") as history:
-        assert [line.strip() for line in history][-2:] == ["ls /folder", "exit"]
+        assert [line.strip() for line in history][-3::2] == ["ls /folder", "exit"]
