@@ -390,7 +390,7 @@ def _pack_many(texts: Sequence[str], start: int) -> bytes:
     Names of one length take a fifth of the time of others, and short ones of ASCII half of it.
     """
     longest = max(map(len, texts))
-    if start and longest == min(map(len, texts)):
+    if 0 < start <= _SHORT and longest == min(map(len, texts)):
         joined = "".join(texts)
         if joined.isascii():
             # No name has a slash: so what is found is the path of the parent.

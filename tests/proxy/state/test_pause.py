@@ -1,5 +1,6 @@
 """Work that pauses does what it does at a stretch; slow reads are refused before they change anything."""
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetAcl, SetData
 from proxy.state.machine import Machine
-from proxy.state.node import FullNode, Node, full_node, pack_names
+from proxy.state.node import FullNode, Node, full_node, pack_children, pack_names
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import free
@@ -367,6 +368,19 @@ _SHORT_AND_LONG = st.text(max_size=3) | st.text("ab", min_size=126, max_size=129
 @given(st.lists(_SHORT_AND_LONG, max_size=9))
 def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
+
+
+def test_names_below_a_long_path_cost_what_they_are_long() -> None:
+    parent = "/" + "p" * 100_000 + "/"
+    children = [f"{parent}{number:04}" for number in range(500)]
+    tracemalloc.start()
+    try:
+        packed = pack_children(children, Counting())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert packed == pack_strings([child[len(parent) :] for child in children])
+    assert most < 10 * len(parent)  # of 50 MB of paths
 
 
 _LONG_NAMES = [
