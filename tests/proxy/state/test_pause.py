@@ -371,16 +371,16 @@ def test_names_are_packed_with_pauses(names: list[str]) -> None:
 
 
 def test_names_below_a_long_path_cost_what_they_are_long() -> None:
-    parent = "/" + "p" * 100_000 + "/"
-    children = [f"{parent}{number:04}" for number in range(500)]
+    parent = "/" + "p" * 20_000 + "/"
+    children = [f"{parent}{number:04}" for number in range(1024)]
     tracemalloc.start()
     try:
-        packed = pack_children(children, Counting())
+        packed = pack_children(children, Counting(512))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert packed == pack_strings([child[len(parent) :] for child in children])
-    assert most < 10 * len(parent)  # of 50 MB of paths
+    assert most < 10 * len(parent)  # of 20 MB of paths
 
 
 _LONG_NAMES = [
