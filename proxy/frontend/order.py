@@ -66,7 +66,7 @@ from proxy.frontend.requests import (
 from proxy.log.append.pending import Callback
 from proxy.state.effect import path_of
 from proxy.state.machine import Machine
-from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
+from proxy.state.operation import AnswerRead, Client, Operations, Reading, Sees, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, Pause, TooLong, TooMuch
@@ -89,7 +89,7 @@ class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
     now: bool  # it has to see the current state: no entry is applied until it is answered
-    in_pieces: bool = False  # else it has to see one state: no entry is applied while it is answered
+    sees: Sees = Sees.ONE_STATE
 
 
 class Closing(NamedTuple):
@@ -292,7 +292,7 @@ class Order:
         head = self.queue.items[0]
         assert isinstance(head, AwaitedRead)
         self._observer.note()
-        if not self._operations.reads[head.opcode].in_pieces:
+        if self._operations.reads[head.opcode].sees is not Sees.PIECES:
             self._events = []
         try:
             self._answer_read(head, pause)
@@ -735,7 +735,7 @@ class Order:
     def _await_slow_read(self, read: AwaitedRead) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
-        self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
+        self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].sees)
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 

@@ -34,6 +34,7 @@ from typing_extensions import override
 
 from codec.constants import ErrorCode
 from proxy.log.slices import SLICE, Slices, StateWorker
+from proxy.state.operation import Sees
 from proxy.state.pause import LENGTHS, Item, Lengths, TooMuch
 from proxy.support.environment import HOST, Clock
 
@@ -130,12 +131,12 @@ class _SlowRead(NamedTuple):
     answer: Callable[[ReadSlices], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
     is_urgent: bool  # the log waits for it at once
-    in_pieces: bool
+    sees: Sees
 
     @property
     def holds(self) -> bool:
         """Whether the log is not applied meanwhile."""
-        return self.is_urgent or not self.in_pieces
+        return self.is_urgent or self.sees is not Sees.PIECES
 
 
 class _WaitingReads:
@@ -284,7 +285,7 @@ class _SlowReads:
         """How many steps it may take. The log waits for urgent ones in a row: these have a share."""
         slices, longest = self.slices, self.slices.lengths.longest
         slices.most, slices.refusal = longest, ErrorCode.BAD_ARGUMENTS
-        slices.may_leave = not read.is_urgent
+        slices.may_leave = read.sees is Sees.NAMES and not read.is_urgent
         if read.is_urgent:
             regained = (now - self._urgent_at) * longest / _URGENT_SHARE
             self._urgent_steps = min(self._urgent_steps + regained, longest)
@@ -293,7 +294,7 @@ class _SlowReads:
                 # The same request may have an answer later.
                 slices.most = max(self._urgent_steps, slices.lengths.at_once)
                 slices.refusal = ErrorCode.CONNECTION_LOSS
-        elif read.in_pieces:
+        elif read.sees is Sees.PIECES:
             slices.most = float("inf")
 
     def _let_log_go_on(self) -> None:
@@ -366,16 +367,16 @@ class StateGate:
         answer: Callable[[ReadSlices], None],
         is_wanted: Callable[[], bool],
         now: bool,
-        in_pieces: bool,
+        sees: Sees,
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
-        The log is applied no further before a read that is answered `now`, nor while any other one is
-        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
-        closed.
+        The log is applied no further before a read that is answered `now`, and while any other one is
+        answered as long as it has to be for what the read `sees`. `is_wanted`: false if it is answered, or
+        its connection is closed.
         """
-        reads = self._in_pieces if in_pieces and not now else self._whole
-        reads.add(_SlowRead(asker, answer, is_wanted, now, in_pieces))
+        reads = self._in_pieces if sees is Sees.PIECES and not now else self._whole
+        reads.add(_SlowRead(asker, answer, is_wanted, now, sees))
 
     def _resume_soon(self) -> None:
         if self._is_called:

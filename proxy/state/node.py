@@ -93,14 +93,12 @@ class FullNode(Znode):
             packed = self._stat = pack_stat(self, len(children) if children else 0)
         return packed
 
-    def names(
-        self, pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None, is_last: bool = False
-    ) -> bytes:
+    def names(self, pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None) -> bytes:
         """The names of its children, packed; cached. Raises as `pack_children`, which says what `then` is."""
         packed = self._names
         if packed is None:
             as_of = self.pzxid
-            packed = pack_children(self.children or (), pause, then, is_last)
+            packed = pack_children(self.children or (), pause, then)
             if self.pzxid == as_of:
                 self._names = packed
         elif then is not None:
@@ -194,9 +192,7 @@ class PackedNode(bytes):
         """The node's Stat as ZooKeeper sends it."""
         return self[_TAIL:]
 
-    def names(
-        self, _pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None, _is_last: bool = False
-    ) -> bytes:
+    def names(self, _pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None) -> bytes:
         """The names of no children, packed."""
         if then is not None:
             then()
@@ -323,15 +319,13 @@ def pack_names(names: Collection[str], pause: Pause) -> bytes:
     return _pack_texts(names, 0, pause)
 
 
-def pack_children(
-    paths: Collection[str], pause: Pause, then: Callable[[], None] | None = None, is_last: bool = False
-) -> bytes:
+def pack_children(paths: Collection[str], pause: Pause, then: Callable[[], None] | None = None) -> bytes:
     """The names of a node's children, from their paths. Raises as `pack_names`.
 
-    `then` is called when nothing more is raised, while the state is what the names show. `is_last`: nothing
-    more is read, so the state may change while very many are packed.
+    `then` is called when nothing more is raised, while the state is what the names show: it may change while
+    very many are packed (`Pause.leave`).
     """
-    return _pack_texts(paths, _start_of_names(paths), pause, then, is_last)
+    return _pack_texts(paths, _start_of_names(paths), pause, then)
 
 
 def child_names(node: Node) -> Iterator[str]:
@@ -359,7 +353,6 @@ def _pack_texts(
     start: int,
     pause: Pause,
     then: Callable[[], None] | None = None,
-    is_last: bool = False,
 ) -> bytes:
     """Pack what the texts have from a place on."""
     count = len(texts)
@@ -374,8 +367,7 @@ def _pack_texts(
     is_long = size > pause.every * BYTES_PER_STEP
     if count <= pause.every and not is_long:
         return pack_strings([text[start:] for text in texts] if start else texts)
-    if is_last:
-        texts = pause.leave(texts)
+    texts = pause.leave(texts)
     body = bounded.Body(pause)
     body.add(INT.pack(count))
     are_long = is_long and size > count * _SHORT

@@ -83,6 +83,17 @@ def few(_reading: Reading, _client: Client, _frame: bytes, _position: int) -> in
 AnswerPart = Callable[[Reading, Client, str], bytes]
 
 
+class Sees(enum.Enum):
+    """What a slow read has to see, so how long the log waits for it."""
+
+    ONE_STATE = enum.auto()
+    """Nothing is applied before it is answered."""
+    NAMES = enum.auto()
+    """The names that it packs are of one moment, at which they are copied: then the log goes on."""
+    PIECES = enum.auto()
+    """It needs no single state: the log may be applied between any two of its slices."""
+
+
 class ReadPart(NamedTuple):
     """How a read is a part of a multiRead."""
 
@@ -103,8 +114,7 @@ class ReadOperation(NamedTuple):
     steps: CountSteps
     # But while it is not slow, it may be answered in a run of reads: only its reply may be large.
     in_runs: bool = False
-    # A slow one needs no single state: the log may be applied between two of its slices.
-    in_pieces: bool = False
+    sees: Sees = Sees.ONE_STATE
     cost: Cost = Cost.BYTES
     part: ReadPart | None = None
     # Its body begins with a path.

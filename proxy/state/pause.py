@@ -71,7 +71,7 @@ class Pause:
         """Called before anything is changed: so many steps follow. May raise TooLong."""
 
     def leave(self, items: Collection[Item]) -> Collection[Item]:
-        """The items. Called by a read that from here on needs only these: the state may change."""
+        """The items. Called by what needs only these from here on, so that the state may change."""
         return items
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:

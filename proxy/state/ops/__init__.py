@@ -23,6 +23,7 @@ from proxy.state.operation import (
     Operations,
     ReadOperation,
     ReadPart,
+    Sees,
     WriteOperation,
     few,
 )
@@ -66,7 +67,9 @@ def _names(answer: AnswerRead, plain: AnswerPart | None = None, word: str = "") 
     """A list of the names of a node's children."""
     part = ReadPart(read_path_watch, expect_children(PACKED_PER_STEP), plain)
     steps = of_children(PACKED_PER_STEP)
-    return ReadOperation(answer, steps, in_runs=True, part=part, counted="get_children", word=word)
+    return ReadOperation(
+        answer, steps, in_runs=True, sees=Sees.NAMES, part=part, counted="get_children", word=word
+    )
 
 
 _SINGLE: Mapping[int, ReadOperation] = {
@@ -82,7 +85,7 @@ _SINGLE: Mapping[int, ReadOperation] = {
     OpCode.CHECK_WATCHES: ReadOperation(check_watches, few, counted="check_watches", word="CHKW"),
     OpCode.REMOVE_WATCHES: ReadOperation(remove_watches, few, counted="remove_watches", word="REMW"),
     OpCode.SET_WATCHES: ReadOperation(
-        set_watches, of_bytes, in_pieces=True, has_path=False, counted="set_watches", word="SETW"
+        set_watches, of_bytes, sees=Sees.PIECES, has_path=False, counted="set_watches", word="SETW"
     ),
     OpCode.GET_EPHEMERALS: ReadOperation(
         get_ephemerals, of_owned, cost=Cost.SEARCH, has_path=False, counted="get_ephemerals", word="GETE"
@@ -95,7 +98,7 @@ _SINGLE: Mapping[int, ReadOperation] = {
         word="GETACN",
     ),
     OpCode.SET_WATCHES2: ReadOperation(
-        set_watches2, of_bytes, in_pieces=True, has_path=False, counted="set_watches", word="STW2"
+        set_watches2, of_bytes, sees=Sees.PIECES, has_path=False, counted="set_watches", word="STW2"
     ),
     OpCode.ADD_WATCH: ReadOperation(add_watch, few, counted="add_watch", word="ADDW"),
     OpCode.WHO_AM_I: ReadOperation(who_am_i, few, has_path=False, counted="who_am_i", word="HOMI"),
@@ -107,6 +110,7 @@ _KEEPER_SINGLE: Mapping[int, ReadOperation] = {
     KeeperOpCode.FILTERED_LIST: ReadOperation(
         filtered_list,
         of_children(FILTERED_PER_STEP),
+        sees=Sees.NAMES,
         cost=Cost.SEARCH,
         part=ReadPart(read_filtered_list, expect_children(FILTERED_PER_STEP)),
         counted="get_children",

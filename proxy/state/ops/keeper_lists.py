@@ -36,8 +36,8 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
     stat = node.stat()  # before the state may change
     then = watching(reading, client, path) if watch else None
     if only == ListFilter.ALL:
-        return node.names(reading.pause, then, True) + stat
-    return pack_children(paths, reading.pause, then, True) + stat
+        return node.names(reading.pause, then) + stat
+    return pack_children(paths, reading.pause, then) + stat
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -64,7 +64,7 @@ def get_children(reading: Reading, client: Client, frame: bytes, position: int) 
     """The names of the children. Raises BADARGUMENTS for names that are too many for one reply."""
     path, watch = decode_path_watch(frame, position)
     return _listed(reading, client, path).names(
-        reading.pause, watching(reading, client, path) if watch else None, True
+        reading.pause, watching(reading, client, path) if watch else None
     )
 
 
@@ -73,7 +73,7 @@ def get_children2(reading: Reading, client: Client, frame: bytes, position: int)
     path, watch = decode_path_watch(frame, position)
     node = _listed(reading, client, path)
     stat = node.stat()  # before the state may change
-    return node.names(reading.pause, watching(reading, client, path) if watch else None, True) + stat
+    return node.names(reading.pause, watching(reading, client, path) if watch else None) + stat
 
 
 def _listed(reading: Reading, client: Client, path: str) -> Node:

@@ -18,6 +18,7 @@ from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import Asker, FlushQueue, StateGate
 from proxy.log.slices import StateWorker
 from proxy.state import node
+from proxy.state.operation import Sees
 from proxy.state.pause import Lengths, Pause, TooMuch
 
 ASKER = Asker(1, "10.0.0.1")
@@ -112,7 +113,7 @@ def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
             pause()
 
     for name in ("first", "second"):
-        gate.read_slowly(ASKER, partial(answer, name), lambda: True, now=False, in_pieces=False)
+        gate.read_slowly(ASKER, partial(answer, name), lambda: True, now=False, sees=Sees.ONE_STATE)
     for count in (1, 2):
         loop.turn()
         assert steps == ["first"] * count
@@ -133,10 +134,12 @@ def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
         clock.now += seconds
 
     for name, seconds in (("short", 0.001), ("long", 0.2), ("other", 0.2)):
-        gate.read_slowly(ASKER, partial(answer, name, seconds), lambda: True, now=False, in_pieces=False)
+        gate.read_slowly(ASKER, partial(answer, name, seconds), lambda: True, now=False, sees=Sees.ONE_STATE)
     loop.run()
     assert answered == ["short", "long"]
-    gate.read_slowly(ASKER, partial(answer, "held by the log", 0), lambda: True, now=True, in_pieces=False)
+    gate.read_slowly(
+        ASKER, partial(answer, "held by the log", 0), lambda: True, now=True, sees=Sees.ONE_STATE
+    )
     loop.run()
     assert answered == ["short", "long", "held by the log"]
     clock.now += 0.199
@@ -158,7 +161,7 @@ def test_an_urgent_read_takes_nothing_of_the_time_that_all_else_has_after_a_long
             answered.append(name)
             clock.now += seconds
 
-        gate.read_slowly(ASKER, answer, lambda: True, now=now, in_pieces=False)
+        gate.read_slowly(ASKER, answer, lambda: True, now=now, sees=Sees.ONE_STATE)
         loop.run()
 
     def wait(seconds: float) -> None:
@@ -194,7 +197,7 @@ def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
 
     def ask(name: str, address: str = "10.0.0.1") -> None:
         asker = Asker(hash(name), address)
-        gate.read_slowly(asker, partial(answer, name), lambda: True, now=False, in_pieces=False)
+        gate.read_slowly(asker, partial(answer, name), lambda: True, now=False, sees=Sees.ONE_STATE)
 
     def go_on() -> None:
         loop.run()
@@ -242,7 +245,7 @@ def test_urgent_reads_have_a_share_together() -> None:
             ended.append((done, None))
 
     def ask(steps: int, *, now: bool = True) -> None:
-        gate.read_slowly(ASKER, partial(answer, steps), lambda: True, now=now, in_pieces=False)
+        gate.read_slowly(ASKER, partial(answer, steps), lambda: True, now=now, sees=Sees.ONE_STATE)
         loop.run()
 
     ask(81)
@@ -277,7 +280,7 @@ def test_urgent_reads_of_clients_that_are_gone_use_no_share() -> None:
         done.append(30)
 
     for is_wanted in (True, False, False, True):
-        gate.read_slowly(ASKER, answer, partial(bool, is_wanted), now=True, in_pieces=False)
+        gate.read_slowly(ASKER, answer, partial(bool, is_wanted), now=True, sees=Sees.ONE_STATE)
         loop.run()
     assert done == [30, 30]
 
@@ -293,8 +296,8 @@ def test_set_watches_waits_for_no_other_kind_of_read() -> None:
             pause()
 
     for name in ("list", "watches"):
-        in_pieces = name == "watches"
-        gate.read_slowly(ASKER, partial(answer, name), lambda: True, now=False, in_pieces=in_pieces)
+        sees = Sees.PIECES if name == "watches" else Sees.ONE_STATE
+        gate.read_slowly(ASKER, partial(answer, name), lambda: True, now=False, sees=sees)
     loop.run()
     assert steps == ["list", "watches"] * 3
 
@@ -370,6 +373,25 @@ def test_the_log_is_applied_while_very_many_names_are_packed(
     assert replies[0].body == names + (b"" if opcode == OpCode.GET_CHILDREN else stat)
     assert b"n0999" in root.names()
     assert b"late" in root.names(), "the former names are not kept"
+
+
+@pytest.mark.parametrize("opcode", [OpCode.GET_CHILDREN, KeeperOpCode.FILTERED_LIST])
+def test_the_log_waits_for_a_multi_read_of_many_names_to_its_end(listing: Client, opcode: int) -> None:
+    """All its parts show one state."""
+    listing.connection.order._client.knows_keeper = opcode == KeeperOpCode.FILTERED_LIST
+    listed = MULTI_HEADER.pack(opcode, False, -1) + pack_string("/") + b"\0"
+    if opcode == KeeperOpCode.FILTERED_LIST:
+        listed += bytes([ListFilter.ALL])
+    body = 2 * listed + MULTI_HEADER.pack(-1, True, -1)
+    listing.connection.data_received(framed(7, OpCode.MULTI_READ, body))
+    held = []
+    while not (replies := listing.replies()):
+        held.append(listing.host.holds)
+        listing.loop.turn()
+    names = pack_strings([f"n{number:04}" for number in range(1000)])
+    assert replies[0].body.count(names) == 2
+    assert held.count(1) > 100
+    assert 0 not in held[held.index(1) :]
 
 
 def test_of_names_that_did_not_change_meanwhile_the_packed_ones_are_kept(listing: Client) -> None:

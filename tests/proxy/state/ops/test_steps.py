@@ -6,9 +6,11 @@ from codec.constants import KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
-from proxy.state.operation import Reading, few
+from proxy.state.operation import Reading, Sees, few
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
+from proxy.state.ops.keeper_lists import filtered_list
 from proxy.state.ops.multi import END_OF_PARTS
+from proxy.state.ops.reads import get_children, get_children2
 from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, Pause, TooLong
@@ -100,8 +102,16 @@ def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
 
 
 def test_only_what_may_take_long_is_done_in_pieces_or_searches() -> None:
-    strange = [read for read in _EVERY.values() if not read.is_heavy and (read.in_pieces or read.cost)]
+    strange = [
+        read for read in _EVERY.values() if not read.is_heavy and (read.sees is Sees.PIECES or read.cost)
+    ]
     assert strange == []
+
+
+def test_the_log_goes_on_behind_lists_of_names_alone() -> None:
+    """Of any other read it would change what is still to be read."""
+    seen = {read.answer for read in _EVERY.values() if read.sees is Sees.NAMES}
+    assert seen == {get_children, get_children2, filtered_list}
 
 
 def test_long_ids_of_an_acl_are_sent_with_pauses() -> None:
