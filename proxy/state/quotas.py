@@ -6,6 +6,7 @@ in the log. Without any quota, a request only costs the lookup in an empty dict.
 """
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
@@ -13,12 +14,18 @@ from proxy.state.by_path import ByPath
 from proxy.state.node import Node, full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.subtree import scan, walk
+from proxy.state.subtree import WALK_COSTS, WALKED_PER_STEP, below, scan
 from schema.paths import ZOOKEEPER, parent_of
 
 QUOTA_PATHS = "/zookeeper/quota/"
 _LIMITS = "zookeeper_limits"
 _STATS = "zookeeper_stats"
+# The numbers of quotas that are gone are kept for so many characters of their paths; a short one counts as
+# 1,024.
+_KEPT = 1 << 20
+_SHORT = 1 << 10
+# So many nodes are counted in turn below a quota, and beside it.
+_IN_TURN = 64
 
 
 class Limits(NamedTuple):
@@ -49,13 +56,13 @@ class Quota:
 
 
 class Quotas(ByPath[Quota]):
-    """All quotas, by path.
+    """All quotas, by path, and some that are gone: a client may set one again and again.
 
     Each ancestor of a deep path may have a quota. So changes are added up by parent, and each sum goes to all
     quotas above it once a request.
     """
 
-    __slots__ = ("_added", "_nodes", "_stale")
+    __slots__ = ("_added", "_gone", "_gone_size", "_nodes", "_stale")
 
     def __init__(self, nodes: dict[str, Node]) -> None:
         super().__init__()
@@ -64,6 +71,8 @@ class Quotas(ByPath[Quota]):
         self._stale: dict[
             str, None
         ] = {}  # paths of quotas to be counted, or whose stats node is to be updated
+        self._gone: dict[str, int] = {}  # what each counts of `_KEPT`, the oldest first
+        self._gone_size = 0  # their sum
 
     def node_added(self, pause: Pause, path: str, data: bytes | None) -> None:
         """A node was added."""
@@ -90,6 +99,7 @@ class Quotas(ByPath[Quota]):
         quota = self.get(of)
         if quota is None:
             quota = self[of] = Quota()
+        self._gone_size -= self._gone.pop(of, 0)
         if name == _LIMITS:
             quota.has_limits = present
             quota.limits = read_limits(data, pause) if present else None
@@ -97,8 +107,19 @@ class Quotas(ByPath[Quota]):
             quota.stats = path if present else None
         if quota.has_limits or quota.stats:
             self._stale[of] = None
+        elif quota.counted:
+            self._keep(of)
         else:
             del self[of]
+
+    def _keep(self, path: str) -> None:
+        """Go on counting a quota that is gone, instead of the oldest ones."""
+        self._gone[path] = size = max(len(path), _SHORT)
+        self._gone_size += size
+        while self._gone_size > _KEPT:
+            oldest = next(iter(self._gone))
+            self._gone_size -= self._gone.pop(oldest)
+            del self[oldest]
 
     def settle(self, pause: Pause = NO_PAUSE) -> int:
         """Count what was added, and new quotas, and update the stats nodes; by how many bytes these grew."""
@@ -153,24 +174,47 @@ class Quotas(ByPath[Quota]):
             self._stale[path] = None
 
     def _count(self, path: str, quota: Quota, pause: Pause) -> None:
-        """Count a quota below which all others are counted."""
-        quota.count = quota.bytes = 0
+        """Count a quota: what is below it, or all else below the nearest counted one, which ends first."""
         nodes = self._nodes
-        is_own = path.startswith(ZOOKEEPER)
-        walked = walk(nodes, path, pause, self._is_counted)
-        if walked is None:
-            for some in scan(nodes, path, pause):
-                sizes = [_size(below, node.data) if is_own else node.size for below, node in some]
-                quota.add(len(some), sum(sizes))
-        else:
-            for paths in walked:
-                for below in paths:
-                    if self._is_counted(below):
-                        quota.add(self[below].count, self[below].bytes)
-                    else:
-                        node = nodes[below]
-                        quota.add(1, _size(below, node.data) if is_own else node.size)
+        quota.count = quota.bytes = 0
+        if path in nodes:
+            around = pause.each(self.from_parent(parent_of(path), pause))
+            above = next(filter(self._is_counted, around), None)
+            found = self._walk(path, above, pause)
+            if found is None:
+                is_own = path.startswith(ZOOKEEPER)
+                for some in scan(nodes, path, pause):
+                    sizes = [_size_of(each, node) if is_own else node.size for each, node in some]
+                    quota.add(len(some), sum(sizes))
+            else:
+                quota.add(*found)
         quota.counted = True
+
+    def _walk(self, path: str, above: str | None, pause: Pause) -> tuple[int, int] | None:
+        """The numbers of a path. None if it takes as long as to scan the tree."""
+        nodes, ends = self._nodes, self._is_counted
+        inside, outside = Quota(), Quota()
+        inside.add(1, _size_of(path, nodes[path]))
+        walks = [(inside, below(nodes, path, ends))]
+        if above is not None:
+            outside.add(1, _size_of(above, nodes[above]))
+            walks.append((outside, below(nodes, above, ends, {path})))
+        for _ in range(len(nodes) // WALK_COSTS // _IN_TURN + 1):
+            for sums, paths in walks:
+                some = list(islice(paths, _IN_TURN))
+                for each in some:
+                    known = self.get(each)
+                    if known is not None and known.counted:
+                        sums.add(known.count, known.bytes)
+                    else:
+                        sums.add(1, _size_of(each, nodes[each]))
+                pause.spend(_IN_TURN // WALKED_PER_STEP)
+                if len(some) < _IN_TURN:
+                    if sums is inside or above is None:
+                        return inside.count, inside.bytes
+                    whole = self[above]
+                    return whole.count - outside.count, whole.bytes - outside.bytes
+        return None
 
     def _is_counted(self, path: str) -> bool:
         quota = self.get(path)
@@ -179,9 +223,15 @@ class Quotas(ByPath[Quota]):
 
 def _size(path: str, data: bytes | None) -> int:
     """The bytes that a node counts: 0 for a stats node, which each count of a quota above it changes."""
-    if path.startswith(QUOTA_PATHS) and path.endswith("/" + _STATS):
-        return 0
-    return len(data or b"")
+    return 0 if _is_stats(path) else len(data or b"")
+
+
+def _size_of(path: str, node: Node) -> int:
+    return 0 if _is_stats(path) else node.size
+
+
+def _is_stats(path: str) -> bool:
+    return path.startswith(QUOTA_PATHS) and path.endswith("/" + _STATS)
 
 
 def check(

@@ -1,6 +1,6 @@
 """All nodes of a subtree, some at a time. `nodes` must not change meanwhile."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from proxy.state.node import Node
 from proxy.state.pause import Pause
@@ -10,7 +10,7 @@ from schema.paths import ROOT
 WALKED_PER_STEP = 2
 _SCANNED_PER_STEP = 4
 # To find a node by its parent takes as long as to compare so many paths of the tree.
-_WALK_COSTS = 8
+WALK_COSTS = 8
 
 
 def subtree(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tuple[str, Node]]]:
@@ -23,20 +23,17 @@ def subtree(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list
             yield [(below, nodes[below]) for below in paths]
 
 
-def walk(
-    nodes: Mapping[str, Node], path: str, pause: Pause, is_end: Callable[[str], bool] = lambda _: False
-) -> Iterator[list[str]] | None:
+def walk(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[str]] | None:
     """The paths of the node and of all nodes below it, in lists without order, parents first.
 
-    Nothing is looked for below an end. None if much of the tree is below the node: `scan` is faster then.
-    May raise TooLong.
+    None if much of the tree is below the node: `scan` is faster then. May raise TooLong.
     """
     if path not in nodes:
         return iter(())
     if path == ROOT:
         return None
     per_list = WALKED_PER_STEP * pause.every
-    most = max(len(nodes) // _WALK_COSTS, per_list)
+    most = max(len(nodes) // WALK_COSTS, per_list)
     found = [path]
     done = 0
     while done < len(found):
@@ -45,7 +42,7 @@ def walk(
         pause.spend(len(some) // WALKED_PER_STEP)
         for above in some:
             children = nodes[above].children
-            if children is not None and not is_end(above):
+            if children is not None:
                 if len(found) + len(children) > most:
                     return None
                 found += pause.each(children)
@@ -60,3 +57,18 @@ def scan(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tu
     yield [(path, nodes[path])]
     for items in pause.batches(nodes.items(), _SCANNED_PER_STEP):
         yield [item for item in items if item[0].startswith(prefix) and item[0] != path]
+
+
+def below(
+    nodes: Mapping[str, Node], path: str, is_end: Callable[[str], bool], without: Container[str] = ()
+) -> Iterator[str]:
+    """The paths below a node, one by one: none below an end, and none of `without` nor below it."""
+    waiting: list[Iterable[str]] = [nodes[path].children or ()]
+    while waiting:
+        for found in waiting.pop():
+            if found in without:
+                continue
+            yield found
+            children = nodes[found].children
+            if children is not None and not is_end(found):
+                waiting.append(children)

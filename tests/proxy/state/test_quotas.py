@@ -1,5 +1,8 @@
 """Quotas: what is counted, what the stats node says, how limits are read, and what they refuse."""
 
+from collections import UserDict
+from random import Random
+from typing import cast
 from unittest import mock
 
 import pytest
@@ -9,8 +12,9 @@ from typing_extensions import override
 
 from codec.constants import ErrorCode
 from lab.oracle.requests import Create
+from proxy.state import quotas
 from proxy.state.capture import new_machine
-from proxy.state.node import full_node
+from proxy.state.node import Node, full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Lengths, Pause
 from proxy.state.quotas import Limits, Quotas, check, read_limits
@@ -161,6 +165,92 @@ def test_nested_quotas_that_are_new_are_counted_by_one_walk() -> None:
         assert _stats(servant, path) == b"count=%d,bytes=%d" % (count, 5 * count)
 
 
+class Visited(UserDict[str, Node]):
+    """The nodes of a tree. Counts how often one is looked at."""
+
+    def __init__(self, nodes: dict[str, Node]) -> None:
+        super().__init__()
+        self.data = nodes
+        self.count = 0
+
+    @override
+    def __getitem__(self, path: str) -> Node:
+        self.count += 1
+        return super().__getitem__(path)
+
+
+def _visited(servant: Servant) -> Visited:
+    """To be called before there is a quota."""
+    visited = Visited(servant.tree.nodes)
+    servant.tree.quotas = Quotas(cast("dict[str, Node]", visited))
+    return visited
+
+
+def _set_and_unset(servant: Servant, path: str) -> bytes | None:
+    """Set a quota by one request, and take it away by another; what it has counted."""
+    servant.put(_STATS.format(path))
+    servant.tx.commit()
+    counted = _stats(servant, path)
+    servant.delete(_STATS.format(path))
+    servant.tx.commit()
+    return counted
+
+
+@pytest.mark.parametrize("others", [0, 20_000])
+def test_a_quota_that_comes_and_goes_is_counted_once(others: int) -> None:
+    servant = Servant("/a", *(f"/a/{number}" for number in range(2000)))
+    for number in range(others):
+        servant.put(f"/b/{number}")
+    servant.tx.commit()
+    visited = _visited(servant)
+    for number in range(50):
+        assert _set_and_unset(servant, "/a") == b"count=%d,bytes=%d" % (2001 - number, 10_005 - 5 * number)
+        servant.delete(f"/a/{number}")
+        servant.tx.commit()
+    assert visited.count < 2 * len(servant.tree.nodes)
+
+
+def test_quotas_along_a_path_are_not_counted_one_by_one() -> None:
+    paths = _deep(50)
+    servant = Servant(*paths, *(f"{paths[-1]}/{number}" for number in range(5000)))
+    servant.tx.commit()
+    visited = _visited(servant)
+    for depth, path in enumerate(paths):
+        count = 5050 - depth
+        assert _set_and_unset(servant, path) == b"count=%d,bytes=%d" % (count, 5 * count)
+    assert visited.count < 4 * len(servant.tree.nodes)
+
+
+def test_a_quota_on_one_of_many_siblings_visits_few_of_them() -> None:
+    servant = Servant("/a", *(f"/a/{number}" for number in range(5000)))
+    servant.tx.commit()
+    visited = _visited(servant)
+    _set_and_unset(servant, "/a")
+    visited.count = 0
+    for number in range(100):
+        assert _set_and_unset(servant, f"/a/{number}") == b"count=1,bytes=5"
+    assert visited.count < 100 * 10
+
+
+def test_a_mebibyte_of_paths_of_quotas_that_are_gone_is_kept() -> None:
+    servant = Servant()
+    short = [f"/s{number}" for number in range(1030)]
+    for path in short:
+        _set_and_unset(servant, short[0])
+        _set_and_unset(servant, path)
+    assert set(servant.tree.quotas) == {short[0], *short[-1023:]}
+    long = [f"/{number}{'l' * 100_000}" for number in range(20)]
+    for path in long:
+        _set_and_unset(servant, path)
+    kept = list(servant.tree.quotas)
+    assert long[-1] in kept
+    assert (1 << 20) - 100_002 < sum(max(len(path), 1024) for path in kept) <= 1 << 20
+    servant.put(_LIMITS.format("/still"))
+    servant.tx.commit()
+    _set_and_unset(servant, f"/{'l' * (1 << 20)}")
+    assert set(servant.tree.quotas) == {"/still"}
+
+
 _PATHS = ["/a", "/a/b", "/a/b/c", "/b", "/a/x", "/ab"]
 # Names of stats nodes that are none.
 _PATHS += ["/a/zookeeper_stats", "/zookeeper/zookeeper_stats", "/zookeeper/quota/a/no_zookeeper_stats"]
@@ -173,11 +263,18 @@ _QUOTA_PATHS = [node.format(path) for path in _QUOTAS for node in (_LIMITS, _STA
         st.tuples(st.sampled_from(_PATHS + _QUOTA_PATHS), st.sampled_from([b"", b"one", b"three", None])),
         max_size=40,
     ),
+    st.sampled_from([1, 2, 1024]),
+    st.sampled_from([1, 2, 64]),
     st.data(),
 )
 def test_the_numbers_are_right_whatever_comes_and_goes(
-    steps: list[tuple[str, bytes | None]], draw: st.DataObject
+    steps: list[tuple[str, bytes | None]], kept: int, in_turn: int, draw: st.DataObject
 ) -> None:
+    with mock.patch.multiple(quotas, _KEPT=kept << 10, _IN_TURN=in_turn, WALK_COSTS=in_turn):
+        _judge(steps, draw)
+
+
+def _judge(steps: list[tuple[str, bytes | None]], draw: st.DataObject) -> None:
     servant = Servant()
     tree = servant.tree
     for path in _QUOTAS:
@@ -207,8 +304,39 @@ def test_the_numbers_are_right_whatever_comes_and_goes(
         loaded = reloaded(servant.machine)
         assert all_pages(loaded) == all_pages(servant.machine)
         assert {path: quota.limits for path, quota in loaded.tree.quotas.items()} == {
-            path: quota.limits for path, quota in tree.quotas.items()
+            path: quota.limits for path, quota in tree.quotas.items() if quota.has_limits or quota.stats
         }
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_numbers_are_right_in_any_tree(seed: int) -> None:
+    rng = Random(seed)
+    paths = [""]
+    for number in range(rng.randint(2, 40)):
+        paths.append(f"{paths[-1] if rng.random() < 0.6 else rng.choice(paths)}/{number}")
+    paths = paths[1:]
+    servant = Servant(*paths)
+    nodes = servant.tree.nodes
+    kept, in_turn = rng.choice([1, 3, 1024]), rng.choice([1, 3, 64])
+    with mock.patch.multiple(quotas, _KEPT=kept << 10, _IN_TURN=in_turn, WALK_COSTS=in_turn):
+        for number in range(rng.randint(10, 40)):
+            path = rng.choice(paths)
+            stats = _STATS.format(path)
+            what = rng.choice(["set", "set", "unset", "add", "drop"])
+            if what == "set":
+                servant.put(stats)
+            elif what == "unset" and stats in nodes:
+                servant.delete(stats)
+            elif what == "add":
+                servant.put(f"{path}/n{number}", bytes(number))
+            elif what == "drop" and path in nodes and not nodes[path].children:
+                servant.delete(path)
+            servant.tx.commit()
+            for of in paths:
+                if _STATS.format(of) in nodes:
+                    below = [node for each, node in nodes.items() if each == of or each.startswith(of + "/")]
+                    size = sum(node.size for node in below)
+                    assert _stats(servant, of) == b"count=%d,bytes=%d" % (len(below), size)
 
 
 @one_by_one(
