@@ -260,7 +260,7 @@ def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: 
 
 
 def test_a_completed_name_reaches_its_own_node(call: Caller, tmp_path: Path) -> None:
-    """Clients choose names: a quote, a backslash or a blank in one must not lead to the node beside it."""
+    """Clients choose names: a quote, a backslash or a blank in one must not lead to another node."""
     kept = ["/q", "/q/app", "/q/app/data", "/q/db", "/q/job"]
     session = call.session()
     for path in (*kept, "/q/app''", "/q/j\\ob", "/q/db 0", "/q/job#1"):
