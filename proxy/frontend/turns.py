@@ -141,7 +141,7 @@ class _SlowRead(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the log is not applied meanwhile."""
+        """Whether the log waits for it, at its beginning at least (`Pause.leave`)."""
         return self.is_urgent or self.sees is not Sees.PIECES
 
 
