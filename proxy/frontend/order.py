@@ -88,7 +88,7 @@ _SYSTEM_ERROR = int(ErrorCode.SYSTEM_ERROR)
 class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
-    now: bool  # it has to see the current state: no entry is applied until it is answered
+    now: bool  # from the current state: no entry is applied until it is answered, whatever it sees
     sees: Sees = Sees.ONE_STATE
 
 
