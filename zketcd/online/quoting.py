@@ -1,4 +1,4 @@
-"""The words of a line in `zketcd shell`, quoted as in a POSIX shell, and how one is completed. Pure."""
+"""The words of a line in `zketcd shell`, quoted as in a POSIX shell, and how one is completed."""
 
 import re
 from typing import NamedTuple
