@@ -27,6 +27,7 @@ from proxy.state.auth.x509 import subject_name
 from proxy.support.addresses import source_of
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
+from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Console:
         self._settings = settings
         self._logins = Logins(api.login_ended)
         self._throttle = Throttle()
+        self._throttled_log = ThrottledLog(log)
         self._hashes = asyncio.Semaphore(_HASHES)
         self.application = web.Application(middlewares=[self._guarded])
         self.application.cleanup_ctx.append(self._recording)
@@ -165,7 +167,7 @@ class Console:
         except ConnectionError:  # the client went while it was read
             return _error(HTTPStatus.BAD_REQUEST, "the request is not complete")
         except Exception as error:  # noqa: BLE001 - `contained` logs it
-            contained(error, f"{request.method} {request.path} could not be answered")
+            contained(error, f"{request.method} {request.path} could not be answered", self._throttled_log)
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
 
     async def _call(self, request: web.Request, most: int = 0) -> Call:

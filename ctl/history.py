@@ -12,6 +12,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
+from proxy.log.foreign import ours
 from proxy.log.living import LivingProxies
 from proxy.log.record import TIMEOUT, Look, TreeSealed, is_copy, living_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
@@ -258,7 +259,7 @@ async def _snapshots(
 ) -> list[dict[str, Any]]:
     result = await etcd.range(Get(keys.snapshots, keys.snapshots_end, keys_only=True), TIMEOUT)
     pages: dict[str, int] = {}
-    for kv in result.kvs:
+    for kv in ours(keys, result.kvs):
         name = kv.key[len(keys.snapshots) :].decode(errors="replace").partition("/")[0]
         pages[name] = pages.get(name, 0) + 1
     named = {ref.name: (ref, what) for ref, what in ((previous, "previous"), (current, "current")) if ref}

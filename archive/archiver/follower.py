@@ -12,7 +12,7 @@ import math
 from collections import deque
 from datetime import UTC, datetime
 
-from archive.archiver import retention
+from archive.archiver.retention import Retention
 from archive.archiver.stats import Stats
 from archive.archiver.writer import RunWriter
 from archive.files import container, segment
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _INTERVAL = 1.0  # seconds between two puts of the open segment
 _COMPLETE_EVERY = 10.0  # seconds, while nothing is written
-_RETENTION_EVERY = 3600.0
 _RETRY = 1.0, 30.0  # seconds before it starts again: the first time, and at most
 _TURN = 0.02  # seconds that the event loop may be held
 _MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
@@ -78,10 +77,10 @@ class Archiver:
         self._etcd = etcd
         self._keys = keys
         self._store = store
-        self._keep_ms = keep_ms
         self._accept_cluster = accept_cluster
         self.stats = Stats() if stats is None else stats
         self._clock = clock
+        self._retention = Retention(store, keep_ms, clock)
 
     async def run(self) -> None:
         """Archive for ever, or up to the seal of a tree that has moved. Raises OtherTree."""
@@ -109,6 +108,7 @@ class Archiver:
     async def _once(self) -> None:
         catalog = Catalog(await asyncio.to_thread(self._store.list))
         await asyncio.to_thread(self._store.tidy)
+        await asyncio.to_thread(self._retention.begin, catalog)
         loaded, run, start = await _Beginning(self, catalog).resume()
         await _Attempt(self, loaded, run, start).run()
 
@@ -223,8 +223,7 @@ class _Attempt:
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
         copies: _Copies = asyncio.Queue()
-        parts = [self._arrivals(), self._work(copies), self._copy(copies)]
-        await together([*parts, self._expire()] if self._archiver._keep_ms else parts)
+        await together([self._arrivals(), self._work(copies), self._copy(copies), self._expire()])
 
     async def _arrivals(self) -> None:
         """Follow the log for ever, or up to its seal."""
@@ -364,7 +363,7 @@ class _Attempt:
                 await self._writer.snapshot(at, pages)
 
     async def _expire(self) -> None:
+        retention = self._archiver._retention
         while True:
-            cutoff = int(self._clock.time() * 1000) - self._archiver._keep_ms
-            await asyncio.to_thread(retention.expire, self._archiver._store, cutoff)
-            await asyncio.sleep(_RETENTION_EVERY)
+            await asyncio.sleep(retention.wait())
+            await asyncio.to_thread(retention.run)

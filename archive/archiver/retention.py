@@ -1,20 +1,85 @@
-"""Deletes what is older than an archive has to keep."""
+"""Deletes what is older than an archive has to keep.
+
+The archive's own clock, in the file `clock`, says what is old. It goes while an archiver runs, as the
+monotonic clock does, or up to a quarter faster to catch up with the host's: a jump of that one makes nothing
+old at once.
+"""
 
 import logging
+from collections.abc import Collection
 
+from archive.archiver.writer import complete
 from archive.files.catalog import Catalog, Run
-from archive.files.names import COMPLETE
-from archive.files.store import Store
+from archive.files.names import CLOCK, COMPLETE
+from archive.files.store import Missing, Store
+from proxy.support.environment import Clock, clock_ms
 
 log = logging.getLogger(__name__)
 
+_EVERY = 3600.0  # seconds
+_FASTEST = 1.25  # of the archive's clock: so it catches up after a time without an archiver
+_DAY = 86_400_000
 
-def expire(store: Store, cutoff: int) -> list[str]:
-    """Delete what no moment from `cutoff` on needs (milliseconds since 1970). Returns the names.
+
+class Retention:
+    """What one process does about it. All methods but `wait` block, and raise StoreError."""
+
+    def __init__(self, store: Store, keep_ms: int, clock: Clock) -> None:
+        """`keep_ms`: 0: delete nothing."""
+        self._store = store
+        self._keep_ms = keep_ms
+        self._clock = clock
+        self._read: tuple[int, float] | None = None  # the archive's clock, in ms; when, by the monotonic one
+        self._due = clock.monotonic()
+
+    def begin(self, catalog: Catalog) -> None:
+        """Read the archive's clock, before anything is written to the archive."""
+        if self._read is not None:
+            return
+        now = self._clock.monotonic()
+        try:
+            read = int(self._store.get(CLOCK))
+        except (Missing, ValueError):
+            read = complete(self._store, catalog.runs[-1]).clock if catalog.runs else 0
+        self._read = read or clock_ms(self._clock), now
+
+    def wait(self) -> float:
+        """Seconds until `run` is due."""
+        return max(0.0, self._due - self._clock.monotonic())
+
+    def run(self) -> None:
+        """Advance the archive's clock, and delete what is too old."""
+        assert self._read is not None
+        (before, then), now, host = self._read, self._clock.monotonic(), clock_ms(self._clock)
+        reached = min(host, before + int(_FASTEST * 1000 * (now - then)))
+        known = max(before, reached)
+        self._read = known, now
+        self._store.put(CLOCK, str(known).encode())
+        if self._keep_ms:
+            self._delete(host, known)
+        self._due = now + _EVERY
+
+    def _delete(self, host: int, known: int) -> None:
+        files = self._store.list()
+        runs = Catalog(files).runs
+        if runs:
+            # Entries have the clocks of the proxies' hosts.
+            expire(self._store, files, min(host, known, runs[-1].end.clock) - self._keep_ms)
+        if host - known > min(_DAY, self._keep_ms // 2):
+            log.error(
+                "this host's clock is %.1f h ahead of the archive's, which goes only while an archiver runs:"
+                " what is too old is deleted slowly. If this host's clock is wrong, set it, or more is lost."
+                " If it is right, wait, or delete the archive's file `%s` and start the archiver again",
+                (host - known) / 3_600_000,
+                CLOCK,
+            )
+
+
+def expire(store: Store, files: Collection[str], cutoff: int) -> list[str]:
+    """Delete of `files` what no moment from `cutoff` on needs (milliseconds since 1970). Returns the names.
 
     The newest snapshot before that time is kept, with all since it. Raises StoreError.
     """
-    files = store.list()
     catalog = Catalog(files)
     deleted: list[str] = []
     for run in catalog.runs:

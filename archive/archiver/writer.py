@@ -10,11 +10,12 @@ import json
 import logging
 
 from archive.files import index, segment
+from archive.files.catalog import Run
 from archive.files.container import Pages
 from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
 from archive.files.segment import Change, Content
-from archive.files.store import Store
+from archive.files.store import Missing, Store
 from codec.named import made
 from proxy.state.recording import Recorded, What
 from schema.entry import Written
@@ -115,3 +116,11 @@ def decode_complete(value: bytes) -> Point:
         return Point(**json.loads(value))
     except TypeError as error:
         raise ValueError(str(error)) from error
+
+
+def complete(store: Store, run: Run) -> Point:
+    """Up to when the run is known to be complete. Raises StoreError."""
+    try:
+        return max(decode_complete(store.get(f"{run.name}/{COMPLETE}")), run.end)
+    except (Missing, ValueError):
+        return run.end

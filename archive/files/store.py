@@ -1,6 +1,6 @@
 """Where an archive's files are: a directory, or an object store that the library obstore knows (s3://, gs://).
 
-A file is written as a whole or not at all, and is not changed afterwards (only `complete` is replaced).
+A file is written as a whole or not at all, and is not changed afterwards (but `complete` and `clock`).
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archive.files.catalog import ArchiveError
+from archive.files.names import CLOCK
 from proxy.options.archive import archive_url
 from proxy.support.files import sync_folder
 from proxy.support.libraries import how_to_add
@@ -137,7 +138,7 @@ class Directory:
     def tidy(self) -> None:
         # Another writer may be writing what is new.
         with _reported(f"tidy {self.root}"):
-            for part in self.root.glob("*/.*"):
+            for part in (*self.root.glob("*/.*"), *self.root.glob(f".{CLOCK}.*")):
                 with contextlib.suppress(FileNotFoundError):
                     if time.time() - part.stat().st_mtime > _LEFT_OVER:
                         part.unlink()

@@ -3,11 +3,11 @@
 from itertools import zip_longest
 from typing import Any
 
+from archive.archiver.writer import complete
 from archive.files.catalog import Catalog
 from archive.files.moment import shown
 from archive.files.names import Point
 from archive.files.store import Store
-from archive.past.state import complete
 from cli.output import Output, size, table
 
 

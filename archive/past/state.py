@@ -2,11 +2,11 @@
 
 import logging
 
-from archive.archiver.writer import decode_complete
+from archive.archiver.writer import complete
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run, Way
 from archive.files.moment import By, Moment
-from archive.files.names import COMPLETE, Point, Segment
+from archive.files.names import Segment
 from archive.files.segment import Content
 from archive.files.store import Missing, Store
 from proxy.log.load.replay import Execute, Place
@@ -38,14 +38,6 @@ def _way(store: Store, moment: Moment) -> Way:
     """How the state of a moment is made. Raises NotArchived, StoreError."""
     catalog = Catalog(store.list())
     return catalog.way(moment, {run.name: complete(store, run) for run in catalog.runs})
-
-
-def complete(store: Store, run: Run) -> Point:
-    """Up to when the run is known to be complete."""
-    try:
-        return max(decode_complete(store.get(f"{run.name}/{COMPLETE}")), run.end)
-    except (Missing, ValueError):
-        return run.end
 
 
 def _state(store: Store, way: Way, moment: Moment) -> Machine:

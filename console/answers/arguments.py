@@ -29,7 +29,8 @@ def limit(query: Mapping[str, str]) -> int:
 
 def window(values: Mapping[str, Any]) -> Window:
     """Which children of a znode are wanted."""
-    texts = {name: values.get(name) or "" for name in ("prefix", "contains", "after", "from")}
+    names = "prefix", "contains", "after", "from"
+    texts = {name: "" if values.get(name) is None else values[name] for name in names}
     for name, text in texts.items():
         if not isinstance(text, str) or len(text) > _LONGEST_PATH:
             raise Refused(400, f"{name} is a text that is no longer than a path")
@@ -69,9 +70,10 @@ def seconds(query: Mapping[str, str]) -> int:
 def _small(values: Mapping[str, Any], name: str, default: int) -> int:
     """A number from 0 on, as such or as text."""
     found = values.get(name, default)
-    text = str(found)
-    if found == default or (text.isascii() and text.isdigit() and len(text) < 10):
-        return int(text)
+    if type(found) in (int, str):
+        text = str(found)
+        if found == default or (text.isascii() and text.isdigit() and len(text) < 10):
+            return int(text)
     raise Refused(400, f"{name} is a number from 0 on")
 
 

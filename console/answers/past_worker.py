@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from archive.archiver.writer import complete
 from archive.files.catalog import ArchiveError, Catalog, NotArchived
 from archive.files.moment import Moment, moment, time
 from archive.files.store import store_of
 from archive.past.history import Event, History
 from archive.past.listing import listing
-from archive.past.state import complete, state_at
+from archive.past.state import state_at
 from console.answers.znodes import details
 from console.people.logins import Refused
 from console.walks.listing import first_of, may_read

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from typing_extensions import override
 
+from archive.archiver import writer
 from archive.files import container
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.moment import NOW
@@ -162,6 +163,6 @@ class _Polling(Reading):
                 raise Again(f"{self._name}: entries after the first {read} are missing")
             found.append(content.records[read - content.start.entries :])
             read, zxid = content.end.entries, content.end.zxid
-        complete = past.complete(self._store, run)  # it may be ahead of the listing
+        complete = writer.complete(self._store, run)  # it may be ahead of the listing
         reached = complete if complete.entries <= read else run.end if run.end.entries <= read else None
         return found, reached, run.end.zxid - zxid

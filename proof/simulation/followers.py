@@ -39,13 +39,11 @@ SOURCE = "etcd://etcd1/zketcd"
 ADDRESS = "http://copy1:2379"  # of the copy
 
 
-def replaced(changes: int, log_bytes: int) -> list[tuple[Any, str, Any]]:
-    """For `seams.installed`. `changes`: in an entry of the copy; `log_bytes`: after which it is saved."""
+def replaced() -> list[tuple[Any, str, Any]]:
+    """For `seams.installed`."""
     return [
         *((module, "time", HOST.clock) for module in CLOCKS),
         *((module, "secrets", HOST.randomness) for module in CHANCE),
-        (standby, "_ENTRY_CHANGES", changes),
-        (target, "_REBASE_BYTES", log_bytes),
     ]
 
 
@@ -78,7 +76,7 @@ class Follower:
     server = None
     serving = False
 
-    def __init__(self, name: str, source: Cluster, to: Cluster) -> None:
+    def __init__(self, name: str, source: Cluster, to: Cluster, options: Options) -> None:
         self.world = source.world
         self.name = name
         self.host: Host | None = None
@@ -88,7 +86,7 @@ class Follower:
         self.ended = ""
         #: Its exit code, if it has come to its end.
         self.code: int | None = None
-        self.options = Options()
+        self.options = options
         #: Called with the reason why it cannot go on.
         self.on_failure: Callable[[Exception], None] = lambda _error: None
         self._is_other_source = False

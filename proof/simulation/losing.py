@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from pipeline.errors import Failure
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import list_lost
+from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
 from proof.history import History
 from proof.history.records import Create, Delete, Multi, Reply, Request, SetData
@@ -103,7 +104,7 @@ class Losing:
         self._world = sides.world
         self._random = sides.world.random("the source is lost")
         self._kinds = [kind for kind in kinds if kind in _FAULTS or ":" in kind or "follower" in kind]
-        self._promoter = Promoter("promoter", sides.cluster, sides.copy_cluster)
+        self._promoter = Promoter("promoter", sides.cluster, sides.copy_cluster, Options())
         self._within = self._random.choice((0, 5, 8, 12))  # --standby-within of the source
         self._served_at = inf  # the copy
         self._acknowledged: list[_Written] = []  # at the source

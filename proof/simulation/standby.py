@@ -117,15 +117,18 @@ class Standby(Simulation):
         self.copy_cluster = Cluster(self.world, self.network, "copy")
         self._copy_id = self.copy_cluster.store.cluster_id = self.world.random("copy's id").getrandbits(63)
         self.copy_cluster.store.quota = QUOTA
-        self.followers = [Follower(f"follower{n}", self.cluster, self.copy_cluster) for n in (1, 2)]
         self.copy = CopyJudge(self.oracle.machine, self.copy_cluster.store, self.violate)
         self.said: Counter[str] = Counter()
         self.oracle.listeners.ended = self.copy.applied
         self.copy_cluster.on_commit = self._copy_committed
         draw = self.world.random("followers")
-        self._replaced = replaced(draw.choice((1, 20, 8000)), draw.choice((2_000, 20_000, 1 << 26)))
-        self._mover = Follower("mover", self.cluster, self.copy_cluster)
-        self._mover.options = Options(finish=True, address=ADDRESS)
+        self._replaced = replaced()
+        options = Options(
+            entry_changes=draw.choice((1, 20, 8000)), log_bytes=draw.choice((2_000, 20_000, 1 << 26))
+        )
+        self.followers = [Follower(f"follower{n}", self.cluster, self.copy_cluster, options) for n in (1, 2)]
+        options = options._replace(finish=True, address=ADDRESS)
+        self._mover = Follower("mover", self.cluster, self.copy_cluster, options)
         self.commands = list(self.followers)
         self._copy_nemesis = Nemesis(_CopySide(self, self.copy_cluster, self.commands))
         for each in (*self.followers, self._mover):

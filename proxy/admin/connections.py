@@ -5,6 +5,7 @@ answer stays for ever.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -14,6 +15,9 @@ from aiohttp import web
 from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
 from proxy.support.ports import Place
+from proxy.support.throttled_log import ThrottledLog
+
+log = logging.getLogger(__name__)
 
 #: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
 #: what was sent. The same as ZooKeeper's admin.idleTimeout.
@@ -67,7 +71,7 @@ class AdminConnection(asyncio.Protocol):
             try:
                 self._inner.data_received(data)
             except Exception as error:  # noqa: BLE001 - `contained` logs it
-                contained(error, "closing a connection of the admin port")
+                contained(error, "closing a connection of the admin port", self._all.throttled_log)
                 self.abort()
 
     def hold(self) -> None:
@@ -141,6 +145,7 @@ class AdminConnections:
         #: That which had its last answer longest ago is the first.
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
         self.inflow = Inflow()
+        self.throttled_log = ThrottledLog(log)
 
     @property
     def idle(self) -> Iterator[AdminConnection]:

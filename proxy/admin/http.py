@@ -69,7 +69,7 @@ class AdminServer:
         self._begins = asyncio.Lock()
         self._scrape: asyncio.Future[bytes] | None = None  # which has not begun
         self._next_scrape = 0.0  # by the loop's clock
-        application = web.Application(middlewares=[self._connections.watched, self._apart, _guarded])
+        application = web.Application(middlewares=[self._connections.watched, self._apart, self._guarded])
         application.add_routes(
             [
                 web.get("/", self._index),
@@ -230,6 +230,29 @@ class AdminServer:
                 scrape.cancel()  # if the server stops
         return web.Response(body=await scrape, headers={"Content-Type": CONTENT_TYPE})
 
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Give errors the form of all other answers. Our faults are logged; no client sees a traceback."""
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return _json(Response(HTTPStatus(error.status), {"command": None, "error": error.reason}))
+        except ConnectionError:  # the client went while it was read
+            return _json(
+                Response(HTTPStatus.BAD_REQUEST, {"command": None, "error": "the request is not complete"})
+            )
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(
+                error,
+                f"{request.method} {request.path} could not be answered",
+                self._connections.throttled_log,
+            )
+            return _json(
+                Response(
+                    HTTPStatus.INTERNAL_SERVER_ERROR, {"command": None, "error": "an error of the server"}
+                )
+            )
+
 
 # aiohttp names its and Python's version in each answer, also in those to requests that it cannot read.
 web_response.SERVER_SOFTWARE = "zketcd"  # type: ignore[attr-defined]
@@ -237,24 +260,6 @@ web_response.SERVER_SOFTWARE = "zketcd"  # type: ignore[attr-defined]
 # aiohttp logs a traceback for every request that it cannot read; the client gets a 400.
 _QUIET = logging.getLogger(f"{__name__}.aiohttp")
 _QUIET.setLevel(logging.CRITICAL)
-
-
-@web.middleware
-async def _guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Give errors the form of all other answers. A fault of ours is logged; the client sees no traceback."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        return _json(Response(HTTPStatus(error.status), {"command": None, "error": error.reason}))
-    except ConnectionError:  # the client went while it was read
-        return _json(
-            Response(HTTPStatus.BAD_REQUEST, {"command": None, "error": "the request is not complete"})
-        )
-    except Exception as error:  # noqa: BLE001 - `contained` logs it
-        contained(error, f"{request.method} {request.path} could not be answered")
-        return _json(
-            Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"command": None, "error": "an error of the server"})
-        )
 
 
 def _check_host(request: web.Request) -> None:

@@ -88,7 +88,7 @@ _SYSTEM_ERROR = int(ErrorCode.SYSTEM_ERROR)
 class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
-    now: bool  # it has to see the current state: no entry is applied until it is answered
+    now: bool  # from the current state: no entry is applied until it is answered, whatever it sees
     sees: Sees = Sees.ONE_STATE
 
 
@@ -804,9 +804,9 @@ class Order:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _close_unread(self) -> None:
-        """Close: too many bytes wait for a client that does not read them."""
+        """Close: too many bytes wait for a client that does not read them, or for the end of a slow read."""
         most = self._limits.forced
-        why = f"more than {most} bytes of replies and events wait for the client to read them"
+        why = f"more than {most} bytes of replies and events wait to be sent"
         self.stop(Closing(why, is_warned=True))
 
     def _drop(self, closing: Closing = _OF_ITSELF) -> None:

@@ -18,7 +18,7 @@ The path of a write, by the names to search for:
     Applier._apply_own     request by request: the state changes       applier.py
     Pending.answer         the client's reply                          append/pending.py
 
-At another proxy the path ends with `Applier._apply_foreign`. Its `_fire` passes the watch events to
+At another proxy the path ends with `Applier._apply_other`. Its `_fire` passes the watch events to
 `WatchTable.fire` (proxy.state.watches), which calls `Connection.notify` of each client that watches.
 `Notifications` makes the packets, once for all clients. At the end of the slice `FlushQueue` calls
 `Connection.flush`, by which `Outbound.send` gets all packets of the connection, the replies too.

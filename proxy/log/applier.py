@@ -158,7 +158,7 @@ class Applier:
                 case Apply():
                     sent = outbox.get(item.number) if item.incarnation == outbox.incarnation else None
                     if sent is None:
-                        self._apply_foreign(item)
+                        self._apply_other(item)
                     else:
                         if syncs:
                             self._answer_syncs(syncs.take_all(), sent.began)
@@ -189,7 +189,7 @@ class Applier:
             pending.answer(machine.zxid, *outcome)
             self.worker.rest()
 
-    def _apply_foreign(self, item: Apply) -> None:
+    def _apply_other(self, item: Apply) -> None:
         """An entry of another proxy, or one of ours for which no request here waits."""
         machine = self._machine
         clock, rules, checkpoint, digest, requests = item.decode()
@@ -274,7 +274,7 @@ class Applier:
         log.error(
             "entry %d of %s is not what this proxy sent under its number", item.number, item.incarnation
         )
-        self._apply_foreign(item)
+        self._apply_other(item)
         for pending in sent.requests:
             pending.answer(self._machine.zxid, ErrorCode.CONNECTION_LOSS)
         self._answer_refused_behind(item.number, sent)

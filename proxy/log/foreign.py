@@ -9,7 +9,7 @@ from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-_MOST_WARNINGS = 100  # of one process: a program that uses the prefix may put any number of keys
+_MOST_WARNINGS = 100  # with one Keyspace: a program that uses the prefix may put any number of keys
 
 
 def ours(keys: Keyspace, pairs: Iterable[KeyValue]) -> list[KeyValue]:
@@ -31,3 +31,5 @@ def skip(keys: Keyspace, key: bytes, error: ForeignKey) -> None:
     if key not in warned and len(warned) < _MOST_WARNINGS:
         warned.add(key)
         log.warning("ignoring a key in etcd: %s", error)
+        if len(warned) == _MOST_WARNINGS:
+            log.warning("no warning names the other keys in etcd that are ignored")

@@ -28,6 +28,7 @@ from schema.record import (
 log = logging.getLogger(__name__)
 
 TIMEOUT = 10.0  # seconds for one request
+_MOST_THERE = 1000  # keys in whose place no tree is made, that are looked at
 
 
 class TreeNotServable(Exception):
@@ -122,16 +123,25 @@ async def create(etcd: Reads, keys: Keyspace, level: int) -> None:
         Compare(keys.snapshots, 0, keys.snapshots_end),
     )
     record = TreeRecord(complete=True, cluster_id=cluster_id, level=level, current=None, previous=None)
-    answer = await etcd.txn(
-        Txn(nothing, (Put(keys.tree, encode_record(record)),), (Get(keys.tree, keys_only=True),)), TIMEOUT
+    there = (
+        Get(keys.tree, keys_only=True),
+        Get(keys.log, keys.log_end, keys_only=True, limit=_MOST_THERE),
+        Get(keys.snapshots, keys.snapshots_end, keys_only=True, limit=_MOST_THERE),
     )
+    answer = await etcd.txn(Txn(nothing, (Put(keys.tree, encode_record(record)),), there), TIMEOUT)
     prefix = keys.prefix.decode()
     if answer.succeeded:
         log.info("made a new tree under %s", prefix)
         return
-    (found,) = answer.responses
+    found, *others = answer.responses
     assert isinstance(found, RangeResult)
     if not found.kvs:
+        pairs = [pair for each in others if isinstance(each, RangeResult) for pair in each.kvs]
+        if not ours(keys, pairs):
+            raise TreeNotServable(
+                f"no tree is made under {prefix}, since there are keys of another program, such as"
+                f" {pairs[0].key!r}: delete them, or give zketcd a prefix of its own"
+            )
         raise TreeNotServable(
             f"the record {keys.tree.decode()} is missing, but log entries or snapshot pages are there."
             f" Restore etcd from a backup, or delete everything under {prefix}/ to begin with an empty tree"

@@ -42,7 +42,7 @@ class Reading(NamedTuple):
     watches: WatchTable
     # Nodes outside the tree, found if the tree has no node there: as Keeper, the server describes itself.
     system: Mapping[str, Node]
-    #: Refuses long reads, or lets them pause; no entry is applied meanwhile.
+    #: Refuses long reads, or lets them pause. Whether entries are applied meanwhile: `Sees`.
     pause: Pause = AT_ONCE
 
 

@@ -71,7 +71,11 @@ class Pause:
         """Called before anything is changed: so many steps follow. May raise TooLong."""
 
     def leave(self, items: Collection[Item]) -> Collection[Item]:
-        """The items. Called by what needs only these from here on, so that the state may change."""
+        """The items, or a list of them. Called by what needs no more from here on: the state may change.
+
+        It does for a read that sees NAMES, which is the whole request: as a part of another read it sees what
+        that one does. After this it looks at nothing of the state.
+        """
         return items
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:

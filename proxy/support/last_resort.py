@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
+from proxy.support.throttled_log import ThrottledLog
+
 log = logging.getLogger(__name__)
 
 #: The exit code of a process that ends itself, as sysexits.h has it for an error of the program.
@@ -86,13 +88,16 @@ def take_charge(loop: asyncio.AbstractEventLoop) -> None:
     sys.unraisablehook = _unraisable
 
 
-def contained(error: Exception, what: str) -> None:
+def contained(error: Exception, what: str, throttled_log: ThrottledLog | None = None) -> None:
     """Log an exception whose consequence ends with what it belongs to; the caller ends that.
 
+    `throttled_log`: of what has no session; it may cause the exception again and again.
     A lack of memory is passed on to the loop's handler, which ends the process.
     """
     if isinstance(error, MemoryError):
         asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error})
+    elif throttled_log is not None:
+        throttled_log.error("%s", what, trace=error)
     else:
         log.error("%s", what, exc_info=error)
 

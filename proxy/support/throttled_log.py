@@ -34,11 +34,13 @@ class ThrottledLog:
         """As `warn`, at level INFO."""
         self._say(logging.INFO, message, *arguments)
 
-    def error(self, message: str, *arguments: object) -> None:
-        """As `warn`, at level ERROR."""
-        self._say(logging.ERROR, message, *arguments)
+    def error(self, message: str, *arguments: object, trace: BaseException | None = None) -> None:
+        """As `warn`, at level ERROR. `trace`: has a traceback to be logged."""
+        self._say(logging.ERROR, message, *arguments, trace=trace)
 
-    def _say(self, severity: int, message: str, *arguments: object) -> None:
+    def _say(
+        self, severity: int, message: str, *arguments: object, trace: BaseException | None = None
+    ) -> None:
         now = self._clock.monotonic()
         kind = _VARIABLE.sub("#", (message % arguments)[:_LONGEST_KIND])
         warned = self._warned = {
@@ -48,7 +50,7 @@ class ThrottledLog:
         if kind not in warned and len(warned) < _KINDS:
             level = severity
             warned[kind] = now
-        self._log.log(level, message, *arguments)
+        self._log.log(level, message, *arguments, exc_info=trace)
 
 
 class LogsByPath:

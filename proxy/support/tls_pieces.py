@@ -24,6 +24,7 @@ from proxy.support.outflow import Outflow
 
 # Bytes of a write that is encrypted at once if nothing waits, in 0.2 ms at most.
 _SMALL = 64 << 10
+_CLOSING = 30.0  # seconds for what is held when a connection is closed; as long as TLS waits for its end
 
 
 class TlsConnections:
@@ -66,7 +67,7 @@ class _Ciphertext(asyncio.Protocol):
     def __init__(self, tls: Any, inflow: Inflow) -> None:
         self._tls = tls
         self._inflow = inflow
-        self._is_paused = False  # by TLS
+        self._is_paused_by_tls = False
         self._waits = False  # something waits for its turn
         self._has_ended = False  # behind what waits
         self._transport: asyncio.Transport | None = None
@@ -134,19 +135,19 @@ class _Ciphertext(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Receive no more."""
-        self._is_paused = True
+        self._is_paused_by_tls = True
         self._regulate()
 
     def resume_reading(self) -> None:
         """Receive more."""
-        self._is_paused = False
+        self._is_paused_by_tls = False
         self._regulate()
 
     def _regulate(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing() or self._has_ended:
             return
-        if self._is_paused or self._waits:
+        if self._is_paused_by_tls or self._waits:
             transport.pause_reading()
         else:
             transport.resume_reading()
@@ -167,6 +168,7 @@ class _Cleartext:
         self._is_full = False  # TLS, because the client does not read
         self._is_paused = False  # the connection
         self._is_closing = False  # behind what is held
+        self._closing: asyncio.TimerHandle | None = None  # the end of the time for that
         self._transport: Any = None
         self.data_received = connection.data_received
 
@@ -184,6 +186,8 @@ class _Cleartext:
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
+        if self._closing is not None:
+            self._closing.cancel()
         self._drop()
         self._connection.connection_lost(exc)
 
@@ -280,11 +284,12 @@ class _Cleartext:
         return self._is_closing or bool(self._transport.is_closing())
 
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close when all is sent, or the client has not read it in time."""
         if self.is_closing():
             return
         if self._size:
             self._is_closing = True
+            self._closing = asyncio.get_running_loop().call_later(_CLOSING, self.abort)
             self.data_received = _ignore
         else:
             self._transport.close()

@@ -153,10 +153,12 @@ def test_retention_keeps_what_a_moment_needs(tmp_path: Path) -> None:
         *(each for each in made if (each.at if isinstance(each, Snapshot) else each.end).entries > 40)
     )
     kept += files(Snapshot(point(40)))
-    assert retention.expire(store, 15_000) == []  # the older run answers for the time before the other begins
-    retention.expire(store, 45_000)
+    assert (
+        retention.expire(store, store.list(), 15_000) == []
+    )  # the older run answers for the time before the other begins
+    retention.expire(store, store.list(), 45_000)
     assert sorted(store.list()) == sorted(kept)
-    retention.expire(store, 10**9)
+    retention.expire(store, store.list(), 10**9)
     assert sorted(store.list()) == sorted(files(made[2], made[-1]))
 
 

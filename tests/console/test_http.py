@@ -190,10 +190,17 @@ async def test_little_is_read_where_no_data_are_written(name: str, write: bool) 
         await operator.refused(413, "the request has more than 65536 bytes", name, {"path": "/a" * 40_000})
 
 
-async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
+async def test_a_fault_of_ours_is_told_without_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     async with alone() as (where, operator):
         with mock.patch.object(where.console.api, "session", side_effect=ZeroDivisionError):
-            await operator.refused(500, "an error of the server: see its log", "session")
+            for _ in range(3):
+                await operator.refused(500, "an error of the server: see its log", "session")
+    logged = [
+        (record.levelname, bool(record.exc_info))
+        for record in caplog.records
+        if record.name == "console.http"
+    ]
+    assert logged.count(("ERROR", True)) == 1, "one of a kind in 30 s"
 
 
 # -- the page ------------------------------------------------------------------------------------------------

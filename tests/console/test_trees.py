@@ -66,6 +66,11 @@ async def test_a_look_at_what_is_gone_or_hidden_says_so() -> None:
             await operator.refused(400, "", "look", wrong)
         await operator.refused(400, "", "look", {"windows": [{"path": "/", "offset": -2}]})
         await operator.refused(400, "", "look", {"windows": [{"path": "/", "from": ["x"]}]})
+        for name, value in (
+            ("offset", -1.0), ("lead", False), ("lead", 0.0), ("lead", "x"),
+            ("limit", True), ("limit", 5.0), ("prefix", []), ("contains", 0),
+        ):  # fmt: skip
+            await operator.refused(400, name, "look", {"windows": [{"path": "/", name: value}]})
         await operator.refused(400, "100 at most", "look", {"windows": [{"path": "/"}] * 101})
 
 

@@ -49,6 +49,7 @@ proxy/log/follow/watch_guard.py call_later self._look
 proxy/log/slices.py call_soon callback
 proxy/log/slices.py call_soon self._next_slice
 proxy/admin/connections.py call_later self.abort
+proxy/support/tls_pieces.py call_later self.abort
 proxy/support/child.py add_reader orphaned.set
 proxy/support/spawn.py Thread self._wait
 proxy/support/spawn.py call_soon_threadsafe self._end

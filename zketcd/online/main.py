@@ -69,6 +69,7 @@ def _set(session: Client, given: Any) -> int:
 
 def _delete(session: Client, given: Any) -> int:
     session.call(zk.delete(given.path, given.if_version))
+    say(f"{given.path}: deleted 1 node")
     return 0
 
 
@@ -79,12 +80,7 @@ def _rmr(session: Client, given: Any) -> int:
             show(path)
         say(f"{counted(len(paths), 'node')}; nothing was deleted")
         return 0
-    done = 0
-    try:
-        for count in nodes.delete_all(session, given.path):
-            done = count
-    finally:
-        say(f"deleted {counted(done, 'node')}")
+    nodes.delete_all(session, given.path)
     return 0
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from cli.client import Client
+from cli.output import counted, say
 from codec import client as zk
 from codec.jute import PERMISSIONS, Acl
 from schema.paths import ROOT, join, parent_of
@@ -33,16 +34,20 @@ def walk(session: Client, path: str) -> Iterator[str]:
         waiting += [join(place, name) for name in sorted(found.names, reverse=True)]
 
 
-def delete_all(session: Client, path: str) -> Iterator[int]:
-    """Delete a node and all below it, children first; yields how many are done. Raises Refused.
+def delete_all(session: Client, path: str) -> None:
+    """Delete a node and all below it, children first, and say how many. Raises Refused.
 
     The steps are not one: a client that creates nodes there meanwhile stops it.
     """
-    paths = [each for each in walk(session, path) if each != ROOT][::-1]
-    for start in range(0, len(paths), _TOGETHER):
-        some = paths[start : start + _TOGETHER]
-        session.multi([zk.delete(each) for each in some])
-        yield start + len(some)
+    done = 0
+    try:
+        paths = [each for each in walk(session, path) if each != ROOT][::-1]
+        for start in range(0, len(paths), _TOGETHER):
+            some = paths[start : start + _TOGETHER]
+            session.multi([zk.delete(each) for each in some])
+            done += len(some)
+    finally:
+        say(f"{path}: deleted {counted(done, 'node')}")
 
 
 def acl_text(acl: Sequence[Acl]) -> str:

@@ -1,6 +1,5 @@
 """`zketcd shell`: commands as those of zkCli and keeper-client, with completion of paths and a history."""
 
-import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -8,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.client import Client, Refused
-from cli.output import counted, date, one_line, say, show, visible
+from cli.output import date, one_line, say, show, visible
 from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_TO_ALL
 from schema.paths import ROOT, is_valid, join, parent_of
-from zketcd.online import nodes
+from zketcd.online import nodes, quoting
 
 _HISTORY = Path("~/.zketcd_history")
 _NO_HISTORY = (OSError, RuntimeError)  # RuntimeError: a user without a home directory
@@ -78,11 +77,11 @@ class Shell:
                     print()
                     continue
                 try:
-                    words = shlex.split(line, comments=True)
+                    found = quoting.split(line)
                 except ValueError as error:
                     say(str(error))
-                    words = []
-                if words and self.run_line(words) and not interactive:
+                    found = []
+                if found and self.run_line(found) and not interactive:
                     return 1
             return 0
         finally:
@@ -105,26 +104,44 @@ class Shell:
         return 0
 
     def complete(self, text: str, state: int) -> str | None:
-        """As readline asks: the candidate number `state` for the last word of the line."""
+        """As readline asks: the candidate number `state` for the text that it takes for the last word."""
         if not state:
             import readline
 
-            first = not readline.get_line_buffer()[: readline.get_begidx()].strip()
-            self._names = self.candidates(text, first=first)
+            line = readline.get_line_buffer()[: readline.get_endidx()]
+            self._names = [text + each.removeprefix(line) for each in self.candidates(line)]
         return self._names[state] if state < len(self._names) else None
 
-    def candidates(self, text: str, *, first: bool) -> list[str]:
-        """What a word may become: a command's name if it is the `first`, or a path."""
-        if first:
-            return [f"{name} " for name in sorted({*_HELP, *_ALIASES}) if name.startswith(text)]
-        above, slash, begun = text.rpartition("/")
-        folder = self._place(above + slash if above or slash else "")
-        found: list[str] = []
+    def candidates(self, text: str) -> list[str]:
+        """What a line may become: the first word is a command's name, the second a path.
+
+        Clients choose names: what is added is quoted as the line needs it.
+        """
+        line = quoting.read(text)
+        begun = line.last or ""
+        if not line.done:
+            found, end = [name for name in (*_HELP, *_ALIASES) if name.startswith(begun)], " "
+        elif all(word.startswith("-") for word in line.done[1:]):
+            _, slash, begun = begun.rpartition("/")
+            found, end = self._names_below(line.last or ""), ""
+            # One that begins with - would be an option: ./ before it makes it a path.
+            found = [name for name in found if name.startswith(begun) and (slash or not name.startswith("-"))]
+        else:
+            return []
+        added = [quoting.continued(line, name.removeprefix(begun)) for name in sorted(found)]
+        possible = [each for each in added if each is not None]
+        if len(possible) == 1:
+            end = line.open + end
+        return [f"{text}{each}{end}" for each in possible]
+
+    def _names_below(self, word: str) -> list[str]:
+        """The names in the folder of an unfinished word."""
+        above, slash, _ = word.rpartition("/")
         with suppress(Refused, MalformedPacket, ValueError), self._lock:
-            names = self._session.call(zk.children(folder)).names
+            names = self._session.call(zk.children(self._place(above + slash))).names
             # readline prints names as they are: one with control characters has to be typed.
-            found = [name for name in names if name.startswith(begun) and visible(name) == name]
-        return [f"{above}{slash}{name}" for name in sorted(found)]
+            return [name for name in names if visible(name) == name]
+        return []
 
     # -- commands --------------------------------------------------------------------------------------------
 
@@ -182,15 +199,14 @@ class Shell:
         if not 1 <= len(words) <= 2:
             raise ValueError(_HELP["delete"])
         version = nodes.parsed_version(words[1]) if len(words) > 1 else -1
-        self._session.call(zk.delete(self._path(words[0]), version))
+        path = self._path(words[0])
+        self._session.call(zk.delete(path, version))
+        say(f"{path}: deleted 1 node")
 
     def _rmr(self, words: list[str]) -> None:
         if len(words) != 1 or (path := self._path(words[0])) == ROOT:
             raise ValueError(_HELP["rmr"])
-        done = 0
-        for count in nodes.delete_all(self._session, path):
-            done = count
-        show(f"deleted {counted(done, 'node')}")
+        nodes.delete_all(self._session, path)
 
     def _getacl(self, words: list[str]) -> None:
         for each in self._session.call(zk.get_acl(self._only(words))).acl:

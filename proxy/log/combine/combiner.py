@@ -104,6 +104,7 @@ class Combiner:
         self._bytes = 0
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         for offer in waiting.values():
             offer.refused()
 

@@ -33,6 +33,7 @@ _PAGE_BYTES = 4 << 20  # of one answer, about
 _FIRST_WINDOW = 16  # entry numbers in the first request: an entry may have 1.5 MiB
 _LARGEST_WINDOW = 4096
 _TOGETHER = 8  # requests at a time
+_FOREIGN_TOGETHER = 1000  # keys that are not ours are passed over so many at a time
 # Entries of one incarnation overtake each other only while they are in flight together. After so many later
 # entries, no entry of the wanted revision can follow.
 _LATER_IN_A_ROW = 4096
@@ -172,13 +173,15 @@ async def incarnations(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) ->
 
 async def first_entry(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) -> ParsedKey | None:
     """The key of the first entry in a range of the log; None if there is none. Raises EtcdError."""
+    limit = 1
     while start < end:
-        found = (await etcd.range(Get(start, end, keys_only=True, limit=1), TIMEOUT)).kvs
+        found = (await etcd.range(Get(start, end, keys_only=True, limit=limit), TIMEOUT)).kvs
         if not found:
             break
-        if ours(keys, found):
-            return keys.parse(found[0].key)
-        start = found[0].key + b"\0"
+        if entries := ours(keys, found):
+            return keys.parse(entries[0].key)
+        start = found[-1].key + b"\0"
+        limit = _FOREIGN_TOGETHER
     return None
 
 

@@ -5,18 +5,23 @@ keys of the log that are not applied: those above the last number of each incarn
 incarnations that are known. The tree's record is read after them: a new record precedes each truncation, so
 entries that were truncated before they were delivered are not overlooked.
 
+A program that uses the prefix may have put any number of keys. Where these fill a range, `Staleness` asks on:
+otherwise what is behind them, and new, would not be found; or this proxy would never know that nothing is.
+
 What the watch has delivered is not taken for applied: after a break the follower is ahead of the applier for
 as long as a load takes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from proxy.etcd.model import MOST_OPS, EtcdUnknown, Get, Op, RangeResult, Txn, TxnResult
+from proxy.etcd.model import MOST_OPS, EtcdUnknown, Get, KeyValue, RangeResult, Txn, TxnResult
 from proxy.log.follow.follower import Follower, order_of
 from proxy.log.foreign import ours
 
 _MOST_KEYS = 100  # of one range
+_MOST_FOREIGN = 1000  # of one range behind keys that are not ours
+_MOST_FURTHER = 16  # times that a question asks on behind these
 
 
 class Question:
@@ -29,14 +34,17 @@ class Question:
         self._processed = follower.revision
         self._living = tuple(follower.living)
         keys = follower.keys
-        ops: list[Op] = [Get(keys.proxies, keys.proxies_end, keys_only=True)]
+        self._asked = [Get(keys.proxies, keys.proxies_end, keys_only=True)]
         start = keys.log
         for incarnation in sorted(applied, key=keys.entries_of):
-            ops.append(Get(start, keys.entries_of(incarnation)[0], keys_only=True, limit=_MOST_KEYS))
+            self._asked.append(_range(start, keys.entries_of(incarnation)[0], _MOST_KEYS))
             start = keys.entry(incarnation, applied[incarnation] + 1)
-        ops += Get(start, keys.log_end, keys_only=True, limit=_MOST_KEYS), Get(keys.tree, keys_only=True)
+        self._asked += _range(start, keys.log_end, _MOST_KEYS), Get(keys.tree, keys_only=True)
         #: To be committed one after the other, linearizably.
-        self.txns = [Txn((), ops[place : place + MOST_OPS]) for place in range(0, len(ops), MOST_OPS)]
+        self.txns = _txns(self._asked)
+        self._further = 0  # how often it was asked on
+        self._entries: list[KeyValue] = []
+        self._proxies: dict[str, KeyValue] = {}
         #: The watch lacks something that it has passed: the state is wrong (etcd's issue 17529).
         self.left_out = False
         self._gone: list[str] = []  # proxies whose key is gone
@@ -45,23 +53,47 @@ class Question:
         self._bound = math.inf  # at this revision the watch has delivered everything that was there
         self._delivered: Mapping[str, int] | None = None  # the last numbers when it had
 
-    def answered(self, answers: Sequence[TxnResult]) -> None:
-        """Take the answers to `txns`. Raises EtcdUnknown if one is old (etcd's issue 20418)."""
+    def answered(self, answers: Sequence[TxnResult]) -> Sequence[Txn]:
+        """Take the answers to `txns`. Returns what else to ask so that this is exact, and to pass here too.
+
+        Raises EtcdUnknown if an answer is old (etcd's issue 20418).
+        """
         if (oldest := min(answer.revision for answer in answers)) < self._processed:
             raise EtcdUnknown(f"an answer as of revision {oldest}, after {self._processed}")
         found = [each for answer in answers for each in answer.responses if isinstance(each, RangeResult)]
         keys = self._follower.keys
-        entries = sorted(ours(keys, (pair for each in found[1:-1] for pair in each.kvs)), key=order_of)
-        proxies = {keys.parse(pair.key).incarnation: pair for pair in ours(keys, found[0].kvs)}
-        self._gone = [name for name in self._living if name not in proxies]
-        came = [pair for name, pair in proxies.items() if name not in self._living]
+        if not self._further:
+            self._proxies = {keys.parse(pair.key).incarnation: pair for pair in ours(keys, found[0].kvs)}
+            self._gone = [name for name in self._living if name not in self._proxies]
+        further, is_cut = self._take_entries(zip(self._asked, found, strict=True))
+        came = [pair for name, pair in self._proxies.items() if name not in self._living]
         # A key that was there when the watch had passed it, and still is, was there all the time.
         unseen = any(pair.mod_revision <= self._processed for pair in came)
-        self.left_out = unseen or self._follower.left_out(entries) is not None
-        self.newest = max((pair.mod_revision for pair in (*entries, *came, *found[-1].kvs)), default=0)
+        self.left_out = unseen or self._follower.left_out(self._entries) is not None
+        self.newest = max((pair.mod_revision for pair in (*self._entries, *came, *found[-1].kvs)), default=0)
         if not self.left_out:
-            is_cut = any(each.more for each in found)
-            self._bound = answers[-1].revision if is_cut else self.newest
+            self._bound = answers[-1].revision if further or is_cut else self.newest
+        if is_cut or not further or self._further == _MOST_FURTHER:
+            return ()
+        self._further += 1
+        self._asked = [*further, Get(keys.tree, keys_only=True)]
+        return _txns(self._asked)
+
+    def _take_entries(self, answers: Iterable[tuple[Get, RangeResult]]) -> tuple[list[Get], bool]:
+        """Take those of the log. Returns what is behind keys that are not ours, and whether ours are left."""
+        keys = self._follower.keys
+        further: list[Get] = []
+        is_cut = False
+        for get, found in answers:
+            if get.limit:
+                entries = ours(keys, found.kvs)
+                self._entries += entries
+                if found.more and len(entries) < len(found.kvs):
+                    further.append(_range(found.kvs[-1].key + b"\0", get.range_end, _MOST_FOREIGN))
+                elif found.more:
+                    is_cut = True
+        self._entries.sort(key=order_of)
+        return further, is_cut
 
     @property
     def is_exact(self) -> bool:
@@ -84,3 +116,11 @@ class Question:
             for name, number in self._delivered.items()
             if name in follower.living
         )
+
+
+def _range(start: bytes, end: bytes, limit: int) -> Get:
+    return Get(start, end, keys_only=True, limit=limit)
+
+
+def _txns(gets: Sequence[Get]) -> list[Txn]:
+    return [Txn((), gets[place : place + MOST_OPS]) for place in range(0, len(gets), MOST_OPS)]

@@ -16,11 +16,11 @@ when its session's timeout has passed without a keep-alive.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdRefused
+from proxy.etcd.model import EtcdError, EtcdRefused, Txn
 from proxy.log.follow.follower import Follower
 from proxy.log.follow.question import Question
 from proxy.log.follow.standby_signs import Standby
@@ -171,7 +171,9 @@ class Staleness:
     async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
         question = Question(self._follower, self._machine.applied, self._now())
-        question.answered([await self._etcd.txn(txn, _TIMEOUT) for txn in question.txns])
+        txns: Sequence[Txn] = question.txns
+        while txns:
+            txns = question.answered([await self._etcd.txn(txn, _TIMEOUT) for txn in txns])
         if self.right and question.left_out:
             self._watch_guard.left_out()
         self._open.append(question)

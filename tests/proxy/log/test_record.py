@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.etcd.model import Delete
+from proxy.etcd.model import Delete, Put
 from proxy.log.record import TreeNotServable, create, incarnation_of, look, servable, unknown_level
 from tests.proxy.log.trees import Tree
 
@@ -26,6 +26,14 @@ async def test_a_record_is_made_once_and_never_over_leftovers() -> None:
     await tree.come("a")
     tree.change(Delete(tree.keys.tree))
     with pytest.raises(TreeNotServable, match="log entries or snapshot pages are there"):
+        await create(tree.etcd, tree.keys, 1)
+
+
+@pytest.mark.parametrize("stray", ["live/log/note", "snapshot/note"])
+async def test_a_key_of_another_program_where_a_new_tree_would_lie_is_named(stray: str) -> None:
+    tree = Tree()
+    tree.change(Put(tree.keys.start + stray.encode(), b""))
+    with pytest.raises(TreeNotServable, match=f"keys of another program, such as b'/t/{stray}': delete"):
         await create(tree.etcd, tree.keys, 1)
 
 

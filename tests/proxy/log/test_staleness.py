@@ -10,10 +10,11 @@ import pytest
 
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
+from proxy.etcd.model import Delete, EtcdError, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
 from proxy.log.follow import question
 from proxy.log.follow import staleness as module
 from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.question import Question
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.load.start import load_to_serve
@@ -108,6 +109,11 @@ class World:
                 keys = self.tree.keys
                 for junk in (keys.proxies, keys.proxies + b"a/b", keys.log + b"a"):
                     self.store.txn(Txn((), (Put(junk, b"something"),)))
+            case ["junk-between-a-and-c", count]:
+                for each in range(int(count)):
+                    self.store.txn(Txn((), (Put(self.tree.keys.log + b"b-%06d" % each, b""),)))
+            case ["elsewhere"]:
+                self.store.txn(Txn((), (Put(b"/another-user", b""),)))
             case ["deliver"]:
                 self.follow()
             case ["receive", revisions]:
@@ -194,6 +200,40 @@ async def test_what_a_range_has_no_room_for_counts(world: World, monkeypatch: py
     assert world.staleness.caught_up_at == caught_up_at
     await world.answer(["second"])
     assert world.staleness.caught_up_at == world.clock.now
+
+
+async def test_only_so_many_keys_that_are_not_ours_are_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "_MOST_FOREIGN", 10)
+    monkeypatch.setattr(question, "_MOST_FURTHER", 3)
+    await world.answer(["junk-between-a-and-c", "130"])
+    world.follow()
+    await world.answer(["elsewhere"])
+    await world.answer(["second"])
+    caught_up_at = world.clock.now
+    assert world.staleness.caught_up_at == caught_up_at
+    world.store.txn(Txn((), (Put(world.tree.keys.log + b"b-x", b""),)))
+    world.follow()
+    await world.answer(["elsewhere"])
+    await world.answer(["second"])
+    assert world.staleness.caught_up_at == caught_up_at
+
+
+async def test_what_is_truncated_while_a_question_asks_on_is_not_overlooked(world: World) -> None:
+    await world.answer(["junk-between-a-and-c", "101"])
+    world.follow()
+    await world.tree.come("c")
+    await world.tree.create("c", "/1")
+    ask = Question(world.follower, world.machine.applied, 0.0)
+    txns = ask.answered([world.store.txn(txn) for txn in ask.txns])
+    await world.tree.create("c", "/2")
+    newest = world.store.revision
+    pair = await world.tree.pair()
+    world.store.txn(Txn((), (Put(pair.key, pair.value),)))  # as of a new snapshot
+    world.store.txn(Txn((), (Delete(*world.tree.keys.entries_of("c")),)))
+    assert not ask.answered([world.store.txn(txn) for txn in txns])
+    assert ask.newest > newest
 
 
 async def test_a_monotonic_clock_may_begin_below_zero(world: World) -> None:

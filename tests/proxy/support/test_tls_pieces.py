@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from lab.servers.tls import Authority
+from proxy.support import tls_pieces
 from proxy.support.tls_pieces import TlsConnections
 from tests.proxy.log.proxies import until
 
@@ -256,6 +257,22 @@ def test_what_waits_is_dropped_when_a_connection_is_aborted(tmp_path: Path, loop
             assert len(await asyncio.to_thread(client.read)) < 20 << 20
             await until(taken.lost.done)
             assert not transport.get_write_buffer_size()
+
+    _run(send(), loop)
+
+
+@_loops
+def test_a_client_that_never_reads_cannot_delay_a_close_for_ever(
+    tmp_path: Path, loop: _Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_pieces, "_CLOSING", 0.2)
+
+    async def send() -> None:
+        async with _sending(tmp_path) as (client, taken, transport):
+            transport.write(bytes(20 << 20))
+            transport.close()
+            await until(taken.lost.done)
+            assert len(await asyncio.to_thread(client.read)) < 20 << 20
 
     _run(send(), loop)
 

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import select
 import socket
 import subprocess
 import sys
@@ -197,47 +198,84 @@ def test_paths_and_commands_are_completed(call: Caller) -> None:
     shell = Shell(session)
     for path in ("/app", "/app/one", "/app/only", "/apple"):
         session.call(zk.create(path))
-    assert shell.candidates("set", first=True) == ["set ", "setacl "]
-    assert shell.candidates("/app", first=False) == ["/app", "/apple"]
-    assert shell.candidates("/app/o", first=False) == ["/app/one", "/app/only"]
-    assert shell.candidates("/none/x", first=False) == []
+    assert shell.candidates("set") == ["set ", "setacl "]
+    assert shell.candidates("ls /app") == ["ls /app", "ls /apple"]
+    assert shell.candidates("ls -R /app/o") == ["ls -R /app/one", "ls -R /app/only"]
+    assert shell.candidates("ls /none/x") == []
+    assert shell.candidates("delete /app/one ") == [], "it would be a version"
     session.call(zk.create("/apple\u202e"))
-    assert shell.candidates("/appl", first=False) == ["/apple"], "readline would print it as it is"
+    assert shell.candidates("ls /appl") == ["ls /apple"], "readline would print it as it is"
     shell.run_line(["cd", "/app"])
-    assert shell.candidates("on", first=False) == ["one", "only"]
-    assert shell.candidates("../appl", first=False) == ["../apple"]
+    assert shell.candidates("ls on") == ["ls one", "ls only"]
+    assert shell.candidates("ls ../appl") == ["ls ../apple"]
+    session.call(zk.create("/app/-R"))
+    assert shell.candidates("ls -") == [], "it would be an option"
+    assert shell.candidates("ls ./-") == ["ls ./-R"]
     session.close()
 
 
-def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: object) -> None:
+class _Terminal:
+    """The shell on a terminal."""
+
+    def __init__(self, call: Caller, home: Path) -> None:
+        self._main_end, other = pty.openpty()
+        self._shell = subprocess.Popen(
+            [sys.executable, "-m", "zketcd", "shell", "--server", call.server],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env={**os.environ, "HOME": str(home), "TERM": "dumb"},
+        )
+        os.close(other)
+        self._seen = b""
+        self.until("/ :) ")
+
+    def type(self, text: str) -> None:
+        os.write(self._main_end, text.encode())
+
+    def until(self, wanted: str) -> None:
+        while wanted.encode() not in self._seen:
+            assert select.select([self._main_end], [], [], 60)[0], self._seen
+            self._seen += os.read(self._main_end, 1000)
+        self._seen = self._seen.partition(wanted.encode())[2]
+
+    def end(self) -> None:
+        self.type("exit\n")
+        self.until("exit")
+        assert self._shell.wait(60) == 0
+        os.close(self._main_end)
+
+
+def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: Path) -> None:
     call("create", "/folder/inside\u202e/more", "--parents")
-    main_end, other = pty.openpty()
-    program = [sys.executable, "-m", "zketcd", "shell", "--server", call.server]
-    shell = subprocess.Popen(
-        program,
-        stdin=other,
-        stdout=other,
-        stderr=other,
-        env={**os.environ, "HOME": str(tmp_path), "TERM": "dumb"},
-    )
-    os.close(other)
-    seen = b""
-
-    def until(wanted: bytes) -> None:
-        nonlocal seen
-        while wanted not in seen:
-            seen += os.read(main_end, 1000)
-        seen = seen.partition(wanted)[2]
-
-    until(b"/ :) ")
-    os.write(main_end, b"ls /fol\t\n")
-    until(b"ls /folder")
-    until(b"inside\\u202e")
-    os.write(main_end, "cd /folder/inside\u202e\n".encode())
-    until(b"/folder/inside\\u202e :) ")
-    os.write(main_end, b"exit\n")
-    until(b"exit")
-    assert shell.wait(60) == 0
-    os.close(main_end)
+    shell = _Terminal(call, tmp_path)
+    shell.type("ls /fol\t\n")
+    shell.until("ls /folder")
+    shell.until("inside\\u202e")
+    shell.type("cd /folder/inside\u202e\n")
+    shell.until("/folder/inside\\u202e :) ")
+    shell.end()
     with open(f"{tmp_path}/.zketcd_history") as history:
         assert [line.strip() for line in history][-3::2] == ["ls /folder", "exit"]
+
+
+def test_a_completed_name_reaches_its_own_node(call: Caller, tmp_path: Path) -> None:
+    """Clients choose names: a quote, a backslash or a blank in one must not lead to another node."""
+    kept = ["/q", "/q/app", "/q/app/data", "/q/db", "/q/job"]
+    session = call.session()
+    for path in (*kept, "/q/app''", "/q/j\\ob", "/q/db 0", "/q/job#1"):
+        session.call(zk.create(path))
+    shell = _Terminal(call, tmp_path)
+    shell.type("rmr /q/app'\t\n")
+    shell.until("No closing quotation")
+    for typed, deleted in {
+        "rmr /q/app\\\t": "/q/app''",
+        "delete /q/j\\\\\t": "/q/j\\ob",
+        "delete '/q/db \t": "/q/db 0",
+        "rmr /q/job#1": "/q/job#1",
+    }.items():
+        shell.type(f"{typed}\n")
+        shell.until(f"{deleted}: deleted 1 node")
+    shell.end()
+    assert list(nodes.walk(session, "/q")) == kept
+    session.close()
