@@ -24,7 +24,7 @@ _STATS = "zookeeper_stats"
 # 1,024.
 _KEPT = 1 << 20
 _SHORT = 1 << 10
-# So many nodes are counted in turn below a quota, and beside it.
+# So many nodes are counted in turn: below a quota, and below the next one above it but not below it.
 _IN_TURN = 64
 
 
