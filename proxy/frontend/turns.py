@@ -41,6 +41,7 @@ from proxy.support.environment import HOST, Clock
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
 #: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
+_COPIED_PER_STEP = 16  # names in about the time of one step: they lie anywhere in memory
 _SOME = 64  # connections between two checks of the clock
 # A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
 # watches, would wait for each other.
@@ -100,9 +101,14 @@ class ReadSlices(Slices):
     def leave(self, items: Collection[Item]) -> Collection[Item]:
         if not self.may_leave:
             return items
+        if not isinstance(items, list):  # else it is the caller's own
+            copied: list[Item] = []
+            for some in self.batches(items, _COPIED_PER_STEP):
+                copied += some
+            items = copied
         self.has_left = True
         self.most = float("inf")
-        return list(items)
+        return items
 
     @override
     def expect(self, steps: int) -> None:

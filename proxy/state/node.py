@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from codec.constants import ErrorCode
-from codec.jute import INT, NULL, Acl, pack_strings
+from codec.jute import INT, NULL, Acl, from_text, pack_strings
 from codec.packets import STAT
 from proxy.state import bounded
 from proxy.state.outcome import Refusal
@@ -24,6 +24,7 @@ from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_in
 PACKED_PER_STEP = 16
 _MEASURED_PER_STEP = 64  # names
 _SHORT = 256  # characters
+_MOST_PER_CHARACTER = 6  # bytes: two surrogates of three
 
 # Packed nodes have at most so many different ACLs, none of more characters than this; nodes with other ones
 # stay full nodes. The classes of these ACLs are never freed.
@@ -348,6 +349,18 @@ def _size(texts: Collection[str], start: int, pause: Pause) -> int:
     return found - start * len(texts)
 
 
+def _fit(texts: Collection[str], start: int, size: int, pause: Pause) -> bool:
+    """Whether a reply has room for what the texts have from a place on. `size`: characters."""
+    room = bounded.MOST - INT.size * (len(texts) + 1)
+    if size > room or size * _MOST_PER_CHARACTER <= room:
+        return size <= room
+    if all(all(map(str.isascii, some)) for some in pause.batches(texts, _MEASURED_PER_STEP)):
+        return True
+    for some in pause.texts(texts, 4):
+        room -= sum(len(from_text(text[start:])) for text in some)
+    return room >= 0
+
+
 def _pack_texts(
     texts: Collection[str],
     start: int,
@@ -360,19 +373,22 @@ def _pack_texts(
     pause.expect(steps)
     size = _size(texts, start, pause)
     pause.expect(steps + size // BYTES_PER_STEP)
-    if size > bounded.MOST:
+    if not _fit(texts, start, size, pause):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    is_long = size > pause.every * BYTES_PER_STEP
+    is_short = count <= pause.every and not is_long
+    shown = texts if is_short else pause.leave(texts)
     if then is not None:
         then()
-    is_long = size > pause.every * BYTES_PER_STEP
-    if count <= pause.every and not is_long:
+    if is_short:
         return pack_strings([text[start:] for text in texts] if start else texts)
-    texts = pause.leave(texts)
     body = bounded.Body(pause)
     body.add(INT.pack(count))
     are_long = is_long and size > count * _SHORT
-    for some in (pause.texts if are_long else pause.batches)(texts, 2):
+    for some in (pause.texts if are_long else pause.batches)(shown, 2):
         body.add(_pack_many(some, start))
+    if isinstance(shown, list) and shown is not texts:
+        pause.clear(shown)
     return body.whole()
 
 

@@ -366,7 +366,9 @@ def test_the_log_is_applied_while_very_many_names_are_packed(
     while not (replies := listing.replies()):
         listing.loop.turn()
         turns += 1
-    assert turns > 20 * held, "the log does not wait"
+    assert held > 1000 / 16, "the names are copied in pieces"
+    assert turns > 10 * held, "the log does not wait"
+    assert turns > 1000 / 2 + 900, "they are freed in pieces, too"
     assert other.xids() == [1]
     assert [(reply.xid, reply.zxid) for reply in replies] == [(7, as_of), (-1, as_of + 1)]
     names = pack_strings([f"n{number:04}" for number in range(1000)])

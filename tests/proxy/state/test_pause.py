@@ -17,6 +17,7 @@ from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecur
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_children, pack_names
 from proxy.state.ops import EXTENDED
+from proxy.state.outcome import Refusal
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import free
 from schema.entry import Request
@@ -430,6 +431,22 @@ def test_names_that_are_too_many_for_one_reply_are_refused(
         assert isinstance(answer, tuple)
         assert answer[1] is ErrorCode.BAD_ARGUMENTS
     assert not world.watches
+
+
+@pytest.mark.parametrize("character", ["n", "\u00e9", "\u20ac", "\U0001f600"])
+def test_too_many_bytes_of_names_are_refused_before_a_watch_is_set(
+    character: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number:03}{character * (number % 9)}" for number in range(200)]
+    packed, watches = pack_strings(names), Counting()
+    paths = [f"/{character}/{name}" for name in names]
+    monkeypatch.setattr("proxy.state.bounded.MOST", len(packed) - 1)
+    with pytest.raises(Refusal):
+        pack_children(paths, Counting(), watches)
+    assert watches.calls == 0
+    monkeypatch.setattr("proxy.state.bounded.MOST", len(packed))
+    assert pack_children(paths, Counting(), watches) == packed
+    assert watches.calls == 1
 
 
 def test_a_tree_is_freed_with_pauses() -> None:
