@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
+from codec.jute import pack_strings
 from codec.packets import STAT
 from lab import records
 from lab.oracle.requests import Create, SetAcl, SetData
