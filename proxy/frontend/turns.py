@@ -87,7 +87,8 @@ class ReadSlices(Slices):
     #: How many it has taken, and whether that was too many.
     taken = 0
     is_ended = False
-    #: Whether the log may be applied before the read is answered, and whether it may be by now.
+    #: Whether the read may leave the state, and whether it has: it needs neither the log to wait for it nor a
+    #: state that is whole.
     may_leave = False
     has_left = False
 
@@ -109,6 +110,12 @@ class ReadSlices(Slices):
         self.has_left = True
         self.most = float("inf")
         return items
+
+    @override
+    def back(self) -> None:
+        if self.has_left:
+            self.has_left = False
+            self.interrupt()
 
     @override
     def expect(self, steps: int) -> None:
@@ -254,7 +261,8 @@ class _SlowReads:
 
     def _next_slice(self) -> None:
         """Do one slice of a slow read."""
-        if not self._state.is_whole:
+        looks_at_state = self._read is None or not self.slices.has_left
+        if looks_at_state and not self._state.is_whole:
             self._state.when_whole(self._next_slice)
             return
         self._scheduled = False

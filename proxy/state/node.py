@@ -389,7 +389,9 @@ def _pack_texts(
         body.add(_pack_many(some, start))
     if isinstance(shown, list) and shown is not texts:
         pause.clear(shown)
-    return body.whole()
+    packed = body.whole()
+    pause.back()
+    return packed
 
 
 def _pack_many(texts: Sequence[str], start: int) -> bytes:

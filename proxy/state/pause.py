@@ -74,9 +74,12 @@ class Pause:
         """The items, or a list of them. Called by what needs no more from here on: the state may change.
 
         It does for a read that sees NAMES, which is the whole request: as a part of another read it sees what
-        that one does. After this it looks at nothing of the state.
+        that one does. Until `back` it looks at nothing of the state.
         """
         return items
+
+    def back(self) -> None:
+        """Called after `leave`: from here on the state is whole again, but may be a later one."""
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:
         """The items, one a step, with pauses between them. They must not change meanwhile."""

@@ -377,6 +377,25 @@ def test_the_log_is_applied_while_very_many_names_are_packed(
     assert b"late" in root.names(), "the former names are not kept"
 
 
+def test_names_are_packed_while_a_long_write_is_applied(listing: Client) -> None:
+    """Else long writes, one after another, leave a slice of each to a list, whose client waits too long."""
+    listing.connection.data_received(_LIST)
+    while not listing.host.holds:
+        listing.loop.turn()
+    while listing.host.holds:
+        listing.loop.turn()
+    listing.host.begin_long_write()
+    (reads, _) = listing.host.state_gate.slices
+    for _ in range(2000):
+        listing.loop.turn()
+    assert not reads.has_left, "it is packed"
+    listing.loop.run()
+    assert listing.replies() == [], "the rest looks at the state"
+    listing.host.end_long_write()
+    listing.loop.run()
+    assert listing.xids() == [1]
+
+
 @pytest.mark.parametrize("opcode", [OpCode.GET_CHILDREN, KeeperOpCode.FILTERED_LIST])
 def test_the_log_waits_for_a_multi_read_of_many_names_to_its_end(listing: Client, opcode: int) -> None:
     """All its parts show one state."""
