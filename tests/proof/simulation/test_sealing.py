@@ -1,5 +1,7 @@
 """Worlds of the simulation end with a seal: what was acknowledged lies before it, and all servers end."""
 
+from collections import deque
+
 import pytest
 
 from proof.simulation.simulation import Simulation
@@ -16,6 +18,7 @@ def _world() -> Simulation:
 
 def test_a_world_ends_with_a_seal_and_its_removal() -> None:
     world = _world()
+    world.world.lines = deque()  # all lines: what comes after the seal may push it out of the last ones
     assert world.run().violations == []
     lines = "\n".join(world.world.lines)
     assert "the tree is sealed at" in lines
