@@ -28,7 +28,7 @@ from lab.servers.relay import Quality, Relays
 ROUND_TRIPS_MS = (0.1, 0.5, 1.0, 2.0, 5.0)
 ROUNDS = 6  # each host is the first twice
 SECONDS = 1.0
-CHOOSING = 12.0  # seconds until proxies that may append together have chosen
+CHOOSING = 15.0  # seconds until proxies that may append together have chosen
 _ONE, _OTHER = "a host", "another host"
 
 

@@ -19,6 +19,7 @@ _STEADY = 0.6  # a trial counts if the rates before and after it differ by this 
 _LEAST = 5  # trials that have to count before the usual way changes: three quarters of the last ones agree
 _MOST = 9  # the last trials, so many of which are looked at
 _RARELY = 32  # usual spans between two trials, at most
+_LOOKS = 12  # the same while entries do not meet: a look for that costs little
 _BEFORE_TRIAL = 6  # usual spans after a pause until a trial may begin: a short burst goes the usual way
 _MEETING = 1 / 8  # of a span's entries have to share a Txn with another proxy's, or together brings nothing
 _LONGER_WAY = 0.5  # times the rate of the other way: what such a span counts as
@@ -61,6 +62,7 @@ class Choice:
         self._gap = 1  # usual spans between two trials
         self._until_trial = 1  # of these, those that are left
         self._before = self._tried = 0.0  # requests a second; 0: unknown
+        self._meets = True  # entries of several proxies did in the last span that was together
 
     def applied(self, done: Done, now: float) -> bool:
         """So much was done by now; returns whether `together` has changed.
@@ -90,6 +92,10 @@ class Choice:
     def _next(self, rate: float, brings_nothing: bool) -> bool:
         """A span had this rate; returns whether the next one is together."""
         usual = self.usually_together
+        if self.together:
+            if not self._meets and not brings_nothing:
+                self._ratios.clear()  # they tell of clients that were alone
+            self._meets = not brings_nothing
         if brings_nothing and self._changes(1 / _LONGER_WAY if usual else _LONGER_WAY):
             return not usual
         if self.together != usual:
@@ -117,7 +123,8 @@ class Choice:
         """The other way had so many times the usual one's rate; returns whether the usual way changes."""
         needed = 1 + _TIE if self.usually_together else 1 - _TIE
         self._ratios.append(ratio)
-        self._gap = min(2 * self._gap, _RARELY) if ratio <= needed else max(self._gap // 4, 1)
+        most = _RARELY if self._meets else _LOOKS
+        self._gap = min(2 * self._gap, most) if ratio <= needed else max(self._gap // 4, 1)
         if len(self._ratios) < self._least or sorted(self._ratios)[len(self._ratios) // 4] <= needed:
             return False
         self.usually_together = not self.usually_together

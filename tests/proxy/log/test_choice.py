@@ -169,6 +169,17 @@ def test_entries_that_meet_no_others_are_appended_directly(rate: float) -> None:
     assert log.choice.usually_together
 
 
+@pytest.mark.parametrize("noise", [0, 0.1])
+@pytest.mark.parametrize("alone", [20, 27.5, 33])
+def test_clients_that_are_no_longer_alone_soon_append_together(alone: float, noise: float) -> None:
+    log = Log(noise, meeting=0.05)
+    trials = [moment.together for moment in log.run(alone, 80, 100)][-500:]
+    assert 0 < _share(trials) < 0.1
+    log.meeting = 0.9
+    log.run(12, 500, 400)
+    assert log.choice.usually_together
+
+
 def test_a_short_burst_goes_the_usual_way() -> None:
     log = Log()
     for _ in range(20):
