@@ -23,7 +23,7 @@ from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.record import INCIDENTS as RECORDED
 from tests.deploy.series import EVERY, MEMBERS, PROXIES, RULES, Sample, notation, of_rules, recording
-from tests.deploy.test_monitoring import OF_ARCHIVERS, OF_FOLLOWERS, REPOSITORY
+from tests.deploy.test_monitoring import OF_ARCHIVERS, REPOSITORY
 from tests.proxy.admin.subjects import LogFacts, subject_of
 
 pytestmark = pytest.mark.real
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.real
 _MINUTE = 60
 _BEGIN = 60 * _MINUTE  # of an incident
 _MIB = 1 << 20
+_OF_COPIES = {"zketcd_copy_level_timestamp_seconds", "zketcd_copy_zxid"}
 _OF_OPTIONS = {"zketcd_certificate_end_seconds", "zketcd_standby_silence_seconds"}
 
 #: A metric's value after so many seconds; None for none.
@@ -45,7 +46,7 @@ def always(value: float) -> Series:
     return lambda _at: value
 
 
-def then(before: float, after: float | None, lasts: int = 7 * 24 * 3600) -> Series:
+def then(before: float | None, after: float | None, lasts: int = 7 * 24 * 3600) -> Series:
     """Another value while the incident lasts."""
     return lambda at: after if _BEGIN <= at < _BEGIN + lasts else before
 
@@ -82,7 +83,11 @@ _HEALTHY: dict[str, Series] = {
     "zketcd_certificate_end_seconds": always(90 * 86_400),
     "zketcd_archive_complete_timestamp_seconds": lambda at: max(0, at - 2),
 }
-_FOLLOWERS: dict[str, Series] = {name: lambda at: max(0, at - 1) for name in OF_FOLLOWERS}
+#: Proxies have them of a tree that is a copy; a follower writes them on its host, also of a directory.
+_COPIES: dict[str, Series] = {
+    "zketcd_copy_level_timestamp_seconds": lambda at: max(0, at - 1),
+    "zketcd_copy_zxid": lambda _at: None,
+}
 _ETCD: dict[str, Series] = {
     "up": always(1),
     "etcd_server_quota_backend_bytes": always(8 << 30),
@@ -126,7 +131,7 @@ def healthy() -> dict[Sample, Series]:
                     found[sample] = _HEALTHY.get(each.name, always(each.value))
     for proxy in PROXIES:
         found[Sample("up", proxy)] = always(1)
-        for name, series in _FOLLOWERS.items():  # on the hosts of the proxies
+        for name, series in _COPIES.items():
             found[Sample(name, proxy)] = series
     for member in MEMBERS:
         for name, series in _ETCD.items():
@@ -208,6 +213,9 @@ _INCIDENTS = {
         {"zketcd_archive_gap_timestamp_seconds": then(0, _BEGIN)}
     ),
     "a copy's source is away": Incident({"zketcd_copy_level_timestamp_seconds": lambda at: min(at, _BEGIN)}),
+    "the proxies of a copy wait for the cut-over": Incident(
+        {"zketcd_ready": then(1, 0), "zketcd_copy_zxid": then(None, 5)}, PROXIES
+    ),
     "a source loses its standby": Incident({"zketcd_standby_silence_seconds": since()}, PROXIES),
     "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
     "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
@@ -288,7 +296,7 @@ def test_a_real_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> 
     """The series were recorded from real processes: see record.py."""
     lines = recording(name).read_text().splitlines()
     series = dict(line.split("\t") for line in lines)
-    others = OF_ARCHIVERS | OF_FOLLOWERS | _OF_OPTIONS
+    others = OF_ARCHIVERS | _OF_COPIES | _OF_OPTIONS
     assert {line.partition("{")[0] for line in lines} == of_rules() - others
     assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _promised()[name]
 
