@@ -1,14 +1,13 @@
 """`python -m bench`: the command line, and the files that a bench writes."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.environment import described, here_and_now
-from bench.report import as_json, tables
+from bench.report import as_json, json_text, tables
 from bench.run import ON_ETCD_ALONE, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS, Cell
@@ -130,7 +129,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         return 1
     print(tables(results, f"{described(facts)}."), flush=True)
     try:
-        path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
+        path.write_text(f"{json_text(as_json(results, facts))}\n")
     except OSError as error:  # a disk that is full by now
         print(f"bench: the results are not in {path}: {error.strerror}", file=sys.stderr)
         return 1

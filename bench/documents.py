@@ -29,7 +29,7 @@ from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "bench/results/README.md")
+DOCUMENTS = ("README.md", "docs/planning.md", "bench/results/README.md")
 ALONE = (1, 1)
 """Connections and depth of one client with one request at a time."""
 WRITES = ("create", "sequential", "set", "delete", "multi")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         default=REPOSITORY,
         metavar="FOLDER",
-        help=f"where {' and '.join(DOCUMENTS)} are (default: this repository)",
+        help=f"where {', '.join(DOCUMENTS)} are (default: this repository)",
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing, report which documents would change"
@@ -106,21 +106,24 @@ def blocks(folder: Path) -> dict[str, str]:
     """
     if not folder.is_dir():
         raise BenchError(f"{folder} is no folder")
-    names = ("reference", "speed-table", "summary", *SCENARIOS)
+    names = ("reference", "speed-table", "summary", "planning", *SCENARIOS)
     found = dict.fromkeys(names, _NOT_MEASURED)
-    found |= _read(folder / "reference.json", _of_reference)
-    found |= _read(folder / "scenarios.json", _of_scenarios)
+    reference, scenarios = folder / "reference.json", folder / "scenarios.json"
+    found |= _read(_of_reference, reference)
+    found |= _read(_of_scenarios, scenarios)
+    found |= _read(_for_planning, reference, scenarios)
     return found
 
 
-def _read(path: Path, use: Callable[[Any], dict[str, str]]) -> dict[str, str]:
-    """The blocks that a file gives; none if it is missing."""
-    if not path.exists():
+def _read(use: Callable[..., dict[str, str]], *paths: Path) -> dict[str, str]:
+    """The blocks that these files give; none if one is missing."""
+    if not all(path.exists() for path in paths):
         return {}
     try:
-        return use(json.loads(path.read_text()))
+        return use(*(json.loads(path.read_text()) for path in paths))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BenchError(f"{path} holds no results of the bench: {error!r}") from None
+        where = " or ".join(map(str, paths))
+        raise BenchError(f"{where} holds no results of the bench: {error!r}") from None
 
 
 def _of_reference(found: Mapping[str, Any]) -> dict[str, str]:
@@ -141,6 +144,36 @@ def _of_scenarios(found: Mapping[str, Any]) -> dict[str, str]:
         table = markdown(Table(entry["title"], entry["head"], entry["rows"]))
         made[name] = f"{table}\n\n{', '.join(facts)}."
     return made
+
+
+def _for_planning(reference: Mapping[str, Any], scenarios: Mapping[str, Any]) -> dict[str, str]:
+    """What one proxy does, in round numbers."""
+    if not {"idle", "sidecars"} <= scenarios.keys():
+        return {}
+    found = all_medians(from_json(reference))
+
+    def rates(place: tuple[int, int]) -> str:
+        reads, creates = (found[Cell(workload, *place), "zketcd"] for workload in ("get", "create"))
+        if reads is None or creates is None:
+            return "invalid"
+        return f"{_rounded(reads['rate'])} reads, or {_rounded(creates['rate'])} creates"
+
+    busiest = _busiest(found)
+    shared = {tuple(row[:2]): row[2] for row in scenarios["sidecars"]["rows"]}
+    idle = scenarios["idle"]
+    percent = {row[0]: row[2] for row in idle["rows"]}["zketcd"]
+    lines = (
+        f"* one client that waits for each answer: {rates(ALONE)}",
+        f"* 16 such clients: {_rounded(shared['1 proxy', 'creates in directories of their own'])} creates",
+        f"* {busiest[0]} clients with {busiest[1]} requests in flight each: {rates(busiest)}",
+        f"* {idle['title']}: {percent:.2g} % of a core",
+    )
+    return {"planning": "\n".join(lines)}
+
+
+def _rounded(figure: float) -> str:
+    """Two digits that count."""
+    return f"{float(f'{figure:.2g}'):,.0f}"
 
 
 def under(environment: Mapping[str, Any], results: Results) -> str:

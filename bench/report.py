@@ -1,5 +1,6 @@
 """Results as Markdown tables and as JSON. Pure."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,23 @@ def from_json(found: Mapping[str, Any]) -> Results:
         )
         for entry in found["results"]
     }
+
+
+def json_text(value: Any, indent: str = "") -> str:
+    """JSON in which each list or object that holds no other is one line, so that a diff shows rows."""
+    if not isinstance(value, dict | list):
+        return json.dumps(value)
+    inner = indent + " "
+    if isinstance(value, dict):
+        (begin, end), items = "{}", list(value.values())
+        parts = [f"{json.dumps(name)}: {json_text(each, inner)}" for name, each in value.items()]
+    else:
+        (begin, end), items = "[]", value
+        parts = [json_text(each, inner) for each in value]
+    if not any(isinstance(each, dict | list) for each in items):
+        return f"{begin}{', '.join(parts)}{end}"
+    lines = ",\n".join(inner + part for part in parts)
+    return f"{begin}\n{lines}\n{indent}{end}"
 
 
 def tables(results: Results, under: str) -> str:

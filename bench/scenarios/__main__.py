@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.environment import described, here_and_now
 from bench.errors import BenchError
+from bench.report import json_text
 from bench.scenarios import (
     Table,
     clickhouse,
@@ -115,7 +116,7 @@ def main(
         figures[name] = {**table._asdict(), "environment": facts}
         if options.json:
             # After each: a run that is stopped keeps what it has.
-            options.json.write_text(json.dumps(figures, indent=1) + "\n")
+            options.json.write_text(f"{json_text(figures)}\n")
     return 1 if failed else 0
 
 
