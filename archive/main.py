@@ -155,7 +155,7 @@ def _now(given: Any, made: Any) -> Machine:
     async def loaded() -> Machine:
         etcd = client_of(given, access)
         try:
-            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.patience)).machine
+            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.timeout)).machine
         finally:
             await etcd.close()
 

@@ -61,7 +61,7 @@ def connecting_parser(command: str, description: str = "") -> Any:
     made = configured_parser(command, description)
     add_tree(made.add_argument)
     made.add_argument(
-        "--patience",
+        "--timeout",
         type=values.positive,
         default=10,
         metavar="SECONDS",

@@ -119,7 +119,7 @@ async def _homes(given: Any, access: EtcdAccess) -> Mapping[str, Home]:
     """Where the living proxies run."""
     etcd, keys = client_of(given, access), Keyspace(given.prefix)
     try:
-        await _answers(etcd, keys, given.patience)
+        await _answers(etcd, keys, given.timeout)
         return living_of(await look(etcd, keys), keys).homes
     finally:
         await etcd.close()
@@ -127,7 +127,7 @@ async def _homes(given: Any, access: EtcdAccess) -> Mapping[str, Home]:
 
 async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """One command. Raises CommandFailed, TreeNotServable, EtcdError."""
-    await _answers(etcd, keys, given.patience)
+    await _answers(etcd, keys, given.timeout)
     match given.command:
         case "proxies":
             return await history.proxies(etcd, keys)
@@ -251,7 +251,7 @@ async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     gc.disable()
     try:
         loaded = await load_as_of(
-            etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True, even_copy=True
+            etcd, keys, Wanted(upto=upto), timeout=given.timeout, even_sealed=True, even_copy=True
         )
     finally:
         gc.enable()

@@ -24,7 +24,7 @@ class Stage(NamedTuple):
 
     store: AnyStore
     other: AnyStore
-    patience_s: float = 60.0
+    timeout_s: float = 60.0
     """How long an event is waited for that etcd does not bring."""
 
 
@@ -195,7 +195,7 @@ async def _watch_children_of_one_that_goes(stage: Stage) -> Any:
     await stage.other.create("/key", b"")
     _, watch = await stage.store.get_children("/key")
     await stage.other.erase("/key")
-    return await _event(watch, stage.patience_s)
+    return await _event(watch, stage.timeout_s)
 
 
 async def _set_new(stage: Stage) -> Any:

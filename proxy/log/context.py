@@ -23,13 +23,13 @@ def txns_in_flight(round_trip: float, least: int, most: int) -> int:
     return max(least, min(most, int(round_trip / _PER_TXN) + 1))
 
 
-class Patience(NamedTuple):
-    """How long combined appends wait, in seconds."""
+class CombineWaits(NamedTuple):
+    """Times of combined appends, in seconds."""
 
-    look: float = 1.0  # between two looks at which proxy combines
-    others: float = 1.0  # since another proxy's last entry, within which it is worth combining
-    doubt: float = 0.25  # until an entry that the stream has not shown is appended directly
-    apart: float = 10.0  # during which entries are appended directly after the combiner was slow, or failed
+    poll: float = 1.0  # between two looks at which proxy combines
+    idle_after: float = 1.0  # since another proxy's last entry: then it is not worth combining
+    answer_within: float = 0.25  # else an entry that the stream has not shown is appended directly
+    retry_after: float = 10.0  # until a combiner that was slow, or failed, gets entries again
 
 
 class LogSettings(NamedTuple):
@@ -54,7 +54,7 @@ class LogSettings(NamedTuple):
     lengths: Lengths = LENGTHS  # how long work on the state may be
     # Appends in flight, at least and at most. With more near etcd, the proxy and etcd wait for each other.
     window: tuple[int, int] = (2, 8)
-    patience: Patience = Patience()
+    combine_waits: CombineWaits = CombineWaits()
 
 
 class Context(NamedTuple):

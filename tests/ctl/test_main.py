@@ -264,24 +264,24 @@ def test_what_is_no_tree(ctl: Ctl) -> None:
 
 
 @pytest.mark.parametrize("command", [["ls", "/"], ["proxies"], ["snapshot"]], ids=lambda command: command[0])
-def test_an_etcd_that_does_not_answer_within_the_patience(
+def test_an_etcd_that_does_not_answer_within_the_timeout(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that is not there, and for one command, one that is silent."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (1, silent.getsockname()[1])[: 2 if command == ["snapshot"] else 1]:
-            assert main([*command, "--etcd", f"127.0.0.1:{port}", "--patience", "1"]) == 1
+            assert main([*command, "--etcd", f"127.0.0.1:{port}", "--timeout", "1"]) == 1
             (line,) = capsys.readouterr().err.splitlines()
             assert line.startswith(f"zketcd {command[0]}: etcd has not answered for 1 s: ")
 
 
-def test_an_etcd_that_comes_back_within_the_patience(
+def test_an_etcd_that_comes_back_within_the_timeout(
     ctl: Ctl, etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Link(etcd_server.port) as link:
         link.block()
         threading.Timer(1.0, link.unblock).start()
-        arguments = ["--etcd", link.endpoint, "--prefix", ctl.prefix, "--patience", "60"]
+        arguments = ["--etcd", link.endpoint, "--prefix", ctl.prefix, "--timeout", "60"]
         assert main(["proxies", *arguments]) == 0
     assert capsys.readouterr().out.startswith("proxy ")
 

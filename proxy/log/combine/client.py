@@ -34,7 +34,7 @@ class Client:
 
     def __init__(self, context: Context, living: LivingProxies) -> None:
         self._environment = context.environment
-        self._patience = context.settings.patience
+        self._waits = context.settings.combine_waits
         self._living = living
         self._stats = context.stats
         self._throttled_log = ThrottledLog(log, context.environment.clock)
@@ -72,7 +72,7 @@ class Client:
         self._offered[number] = self._environment.clock.perf_counter(), doubt
         self._stats.offered_entries += 1
         if self._timer is None:
-            self._timer = self._loop.call_later(self._patience.doubt, self._look_for_late)
+            self._timer = self._loop.call_later(self._waits.answer_within, self._look_for_late)
         return True
 
     def shown(self, number: int) -> bool:
@@ -101,7 +101,7 @@ class Client:
                 and (chosen.incarnation != apart or self._environment.clock.perf_counter() >= until)
             ):
                 await self._use(chosen, hello, tls)
-            await asyncio.sleep(self._patience.look)
+            await asyncio.sleep(self._waits.poll)
 
     def close(self) -> None:
         """Give no more entries. Those that may not be in the log are appended directly."""
@@ -135,7 +135,7 @@ class Client:
         log.info("proxy %s appends for this one", combiner)
         self.line = line
         while not line.lost.done() and self.hello is hello and self._living.combiner == combiner:
-            await asyncio.wait((line.lost,), timeout=self._patience.look)
+            await asyncio.wait((line.lost,), timeout=self._waits.poll)
         if self.line is line:
             is_its_fault = line.lost.done() and self.hello is hello
             self._leave("its connection is lost" if is_its_fault else "")
@@ -146,7 +146,7 @@ class Client:
         if self._offered:
             left = (
                 next(iter(self._offered.values()))[0]
-                + self._patience.doubt
+                + self._waits.answer_within
                 - self._environment.clock.perf_counter()
             )
             if left > 0:
@@ -175,7 +175,7 @@ class Client:
         if line is not None:
             line.close()
         if line is not None and why:
-            self._apart = line.combiner, self._environment.clock.perf_counter() + self._patience.apart
+            self._apart = line.combiner, self._environment.clock.perf_counter() + self._waits.retry_after
             self._throttled_log.warn("the combiner does not append this proxy's entries: %s", why)
         offered, self._offered = self._offered, {}
         if offered:

@@ -60,7 +60,7 @@ class Combining:
         if (
             hello is None
             or len(value) > MOST_BYTES
-            or self._quiet_for() > self._settings.patience.others
+            or self._quiet_for() > self._settings.combine_waits.idle_after
             or self._living.combiner is None
         ):
             direct()

@@ -17,7 +17,7 @@ from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, decode_entry, encode_entry
-from proxy.log.context import LogSettings, Patience
+from proxy.log.context import CombineWaits, LogSettings
 from proxy.log.follow import staleness
 from proxy.log.living import LivingProxy
 from proxy.log.status import Combined
@@ -49,14 +49,14 @@ class Cluster(World):
     def __init__(self) -> None:
         super().__init__()
         self.clock = LaterClock()
-        self.patience = Patience(look=0.01, others=60.0, doubt=3600.0, apart=0.05)
+        self.waits = CombineWaits(poll=0.01, idle_after=60.0, answer_within=3600.0, retry_after=0.05)
         #: For connections that have not said which proxy they are.
         self.bounds = Bounds(20, 20)
 
     async def proxy(self) -> Proxy:
         listener = bound_socket("127.0.0.1", 0)
         port = PeerPort(f"127.0.0.1:{listener.getsockname()[1]}", SECRET)
-        settings = LogSettings(lease_seconds=5, peer_port=port, patience=self.patience)
+        settings = LogSettings(lease_seconds=5, peer_port=port, combine_waits=self.waits)
         proxy = Proxy(FakeEtcdClient(self.store), settings=settings, environment=Environment(self.clock))
         self.proxies.append(proxy)
         await proxy.start()
@@ -136,7 +136,7 @@ async def test_what_the_combiner_does_not_know_is_appended_by_each_proxy(
 async def test_a_combiner_that_says_nothing_is_not_waited_for(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.patience = cluster.patience._replace(doubt=0.25)
+    cluster.waits = cluster.waits._replace(answer_within=0.25)
     proxies = await cluster.three()
     held: list[Offer] = []
     with mock.patch.object(Combiner, "add", lambda _, offer: held.append(offer)):
@@ -153,7 +153,7 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
 
 
 async def test_a_combiner_that_refuses_everything_is_left(cluster: Cluster) -> None:
-    cluster.patience = cluster.patience._replace(apart=60.0)
+    cluster.waits = cluster.waits._replace(retry_after=60.0)
     proxies = await cluster.three()
     with mock.patch.object(server.Server, "take", lambda _, offer: offer.refused()):
         for turn in range(20):
@@ -305,13 +305,13 @@ async def test_a_combiner_that_is_far_away_is_left(
 
 
 async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: Cluster) -> None:
-    cluster.patience = cluster.patience._replace(apart=60.0)
+    cluster.waits = cluster.waits._replace(retry_after=60.0)
     _, second, _ = await cluster.three()
     combining = second.log.combining
     assert combining.client.line is not None
     combining.client.line.close()
     await until(lambda: not combining.is_on)
-    await asyncio.sleep(5 * cluster.patience.look)
+    await asyncio.sleep(5 * cluster.waits.poll)
     assert combining.state.why == "the combiner does not append its entries: its connection is lost"
 
 
@@ -362,7 +362,7 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
-        proxy = await cluster.proxy_with(LogSettings(peer_port=port, patience=cluster.patience))
+        proxy = await cluster.proxy_with(LogSettings(peer_port=port, combine_waits=cluster.waits))
         proxy.log.living.add(LivingProxy("combiner", 1, (1,), "", peer_port=port))
         connecting = asyncio.create_task(proxy.log.combining.client.run(None))
         await asyncio.wait_for(ended.wait(), 20)
@@ -408,7 +408,7 @@ async def test_a_proxy_whose_lease_runs_out_is_not_appended_for(cluster: Cluster
 @pytest.mark.parametrize("seed", seeds(2, 6))
 async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, seed: int) -> None:
     chance = random.Random(seed)
-    cluster.patience = cluster.patience._replace(doubt=0.25)
+    cluster.waits = cluster.waits._replace(answer_within=0.25)
     proxies = await cluster.three()
     for turn in range(25):
         victim = chance.choice(proxies)
