@@ -64,7 +64,7 @@ class Watchdog:
         self._answers = 0  # of etcd to Txns
         self._answered_at = self._looked
         self._failures = 0
-        self._slices = [0.0, 0.0, 0.0]
+        self._slices: set[float] = set()  # when those of work that was not done began
 
     def look(self) -> str:
         """Why the process has to end; "" if it has not to. From then on `/live` says it too."""
@@ -101,9 +101,9 @@ class Watchdog:
 
     def _progresses(self) -> bool:
         """Whether work in slices, for which the log or clients have to wait, has had a slice since."""
-        running = self._server.log.applier.worker, *self._server.state_gate.slices
-        former, self._slices = self._slices, [each.began for each in running]
-        return any(not each.done and each.began != began for each, began in zip(running, former, strict=True))
+        running = self._server.log.applier.worker, *self._server.state_gate.reads
+        former, self._slices = self._slices, {each.began for each in running if not each.done}
+        return not self._slices <= former
 
     def _waiting(self) -> Iterator[tuple[str, object]]:
         """What waits longest, by the place where it waits."""

@@ -43,6 +43,7 @@ SESSION = 1
 PASSWORD = b"sixteen bytes ok"
 MAX_FRAME = 1000
 INCARNATION = "abcdef"
+EACH_STEP = Lengths(every=1)
 
 
 def take_apart(raw: bytes) -> list[bytes]:
@@ -154,6 +155,7 @@ class FakeHost:
         operations: Operations = EXTENDED,
         sessions: Sequence[int] = (SESSION,),
         limits: Limits = LIMITS,
+        lengths: Lengths = EACH_STEP,
     ) -> None:
         self.loop = loop
         self.clock = FakeClock(step=1e-6)  # else what is answered in one turn would depend on the machine
@@ -175,7 +177,7 @@ class FakeHost:
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
         self.state_gate = StateGate(
-            cast(Any, self), of_loop, slice_seconds=0, clock=self.clock, lengths=Lengths(every=1), share=0
+            cast(Any, self), of_loop, slice_seconds=0, clock=self.clock, lengths=lengths, share=0
         )
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
@@ -335,9 +337,9 @@ def connected(host: FakeHost | None = None) -> Client:
     return client
 
 
-def established(limits: Limits = LIMITS, large: int = 0) -> Client:
+def established(limits: Limits = LIMITS, large: int = 0, lengths: Lengths = EACH_STEP) -> Client:
     """A client with a session and the nodes /a (data "old") and /b, with so many bytes of data."""
-    client = connected(FakeHost(FakeLoop(), limits=limits))
+    client = connected(FakeHost(FakeLoop(), limits=limits, lengths=lengths))
     client.send(packet(1, create("/a", b"old")), packet(2, create("/b")))
     client.commit()
     client.received()

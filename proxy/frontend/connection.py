@@ -357,11 +357,11 @@ class Connection(asyncio.Protocol):
         """Answer the read, in slices."""
         try:
             self.order.answer_slow_read(pause)
-            if pause.is_ended:
+            if pause.is_refused:
                 self.services.throttled_log.warn(
                     "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
                     self.identity.address,
-                    pause.most,
+                    pause.limit.steps,
                 )
         finally:
             self._send_and_take()

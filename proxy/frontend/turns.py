@@ -10,7 +10,7 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile, unless all that is left to do is to pack names (`Pause.leave`). Other clients' short reads are
+   meanwhile, unless all that is left to do is to pack names (`Pause.leaving`). Other clients' short reads are
    answered between its slices. After a read of more than four
    slices, all else has as much time as the read has taken, so that clients that repeat slow reads cannot stop
    the writes; and every other read that begins is one of a client that had no such read for a minute, if one
@@ -26,7 +26,8 @@ The rules:
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -78,58 +79,6 @@ class Turn:
         self._is_counted = False
 
 
-class ReadSlices(Slices):
-    """One slow read at a time, in slices. Ends it by TooMuch, if it takes too many steps."""
-
-    #: How many steps this read may take, and what is answered if it takes more.
-    most = float("inf")
-    refusal = ErrorCode.BAD_ARGUMENTS
-    #: How many it has taken, and whether that was too many.
-    taken = 0
-    is_ended = False
-    #: Whether the read may leave the state, and whether it has: it needs neither the log to wait for it nor a
-    #: state that is whole.
-    may_leave = False
-    has_left = False
-
-    @override
-    def prepare(self, work: Callable[[], object]) -> None:
-        super().prepare(work)
-        self.is_ended = self.has_left = False
-        self.taken = 0
-
-    @override
-    def leave(self, items: Collection[Item]) -> Collection[Item]:
-        if not self.may_leave:
-            return items
-        if not isinstance(items, list):  # else it is the caller's own
-            copied: list[Item] = []
-            for some in self.batches(items, _COPIED_PER_STEP):
-                copied += some
-            items = copied
-        self.has_left = True
-        self.most = float("inf")
-        return items
-
-    @override
-    def back(self) -> None:
-        if self.has_left:
-            self.has_left = False
-            self.interrupt()
-
-    @override
-    def expect(self, steps: int) -> None:
-        if steps > self.most:
-            self.is_ended = True
-            raise TooMuch(self.refusal)
-
-    @override
-    def __call__(self) -> None:
-        self.taken += self.every
-        self.expect(self.taken)
-        super().__call__()
-
-
 class Asker(NamedTuple):
     """Who sent a slow read."""
 
@@ -141,15 +90,91 @@ class _SlowRead(NamedTuple):
     """A slow read of a client."""
 
     asker: Asker
-    answer: Callable[[ReadSlices], None]
+    answer: Callable[["ReadSlices"], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
     is_urgent: bool  # the log waits for it at once
     sees: Sees
 
+
+class _Limit(NamedTuple):
+    """How many steps a read may take while the log waits for it, and what answers one that takes more."""
+
+    steps: float
+    refusal: ErrorCode = ErrorCode.BAD_ARGUMENTS
+
+
+class ReadSlices(Slices):
+    """One slow read, from its first slice to its last."""
+
+    def __init__(
+        self, read: _SlowRead, limit: _Limit, clock: Clock, seconds: float, lengths: Lengths
+    ) -> None:
+        super().__init__(clock, seconds, lengths)
+        self.read = read
+        self.limit = limit
+        #: What it has to see from here on; None: nothing, while it packs names. After that it sees PIECES.
+        self.sees: Sees | None = read.sees
+        #: How many steps it has taken, and whether it was refused, since they were too many.
+        self.taken = 0
+        self.is_refused = False
+        self.prepare(partial(read.answer, self))
+
     @property
     def holds(self) -> bool:
-        """Whether the log waits for it, at its beginning at least (`Pause.leave`)."""
-        return self.is_urgent or self.sees is not Sees.PIECES
+        """Whether the log waits for it."""
+        return self.sees in (Sees.ONE_STATE, Sees.NAMES) and not self.done
+
+    @override
+    def __call__(self) -> None:
+        self.taken += self.every
+        self.expect(self.taken)
+        super().__call__()
+
+    @override
+    def expect(self, steps: int) -> None:
+        if self.holds and steps > self.limit.steps:
+            self.is_refused = True
+            raise TooMuch(self.limit.refusal)
+
+    @override
+    @contextmanager
+    def leaving(self, items: Collection[Item], then: Callable[[], None]) -> Iterator[Collection[Item]]:
+        if self.sees is not Sees.NAMES:
+            with super().leaving(items, then) as shown:
+                yield shown
+            return
+        copied: list[Item] = []
+        for some in self.batches(items, _COPIED_PER_STEP):
+            copied += some
+        then()
+        self.sees = None
+        yield copied
+        self.clear(copied)
+        self.sees = Sees.PIECES
+        self.interrupt()  # until the state is whole
+
+
+class _UrgentShare:
+    """The steps that urgent reads may take together: the log waits for all of those that come in a row."""
+
+    def __init__(self, lengths: Lengths) -> None:
+        self._lengths = lengths
+        self._left = float(lengths.longest)
+        self._as_of = 0  # nanoseconds
+
+    def limit(self, now: int) -> _Limit:
+        """The limit of the next one. `now`: nanoseconds."""
+        longest = self._lengths.longest
+        regained = (now - self._as_of) * longest / _URGENT_SHARE
+        self._left, self._as_of = min(self._left + regained, longest), now
+        if self._left < longest:
+            # The same request may have an answer later.
+            return _Limit(max(self._left, self._lengths.at_once), ErrorCode.CONNECTION_LOSS)
+        return _Limit(longest)
+
+    def use(self, steps: int) -> None:
+        """One has taken so many."""
+        self._left -= steps
 
 
 class _WaitingReads:
@@ -207,27 +232,28 @@ class _SlowReads:
         lengths: Lengths,
         share: float,
     ) -> None:
-        self._share = share
-        self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
+        self._begin = partial(ReadSlices, clock=clock, seconds=slice_seconds, lengths=lengths)
+        self._limit = _Limit(lengths.longest)  # of a read that is not urgent
+        self._urgent_share = _UrgentShare(lengths)
+        self._few = int(_FEW * slice_seconds * 1e9)
+        self._share = share
         self._urgent: deque[_SlowRead] = deque()
         self._waiting = _WaitingReads()
-        self.slices = ReadSlices(clock, slice_seconds, lengths)
-        self._read: _SlowRead | None = None  # the one that is being answered
-        self._holds = False  # the log waits for it
-        self._urgent_steps = float(lengths.longest)  # that urgent reads may take together,
-        self._urgent_at = 0  # as of then: nanoseconds
-        self._scheduled = False  # the next slice of a slow read is scheduled
-        self._began = 0  # nanoseconds: when the read that is being answered began
+        #: The one that is being answered.
+        self.running: ReadSlices | None = None
+        self._began = 0  # nanoseconds: when that one began
         self._others_first = 0  # until then, no slow read begins that could as well begin later
+        self._scheduled = False  # the next slice of a slow read is scheduled
         self._is_timed = False  # `_turn_of_reads` will be called
 
     @property
     def first(self) -> _SlowRead | None:
         """The read that is answered, or waits longest; None if there is none."""
-        return self._read or (self._urgent[0] if self._urgent else self._waiting.oldest)
+        running = self.running
+        return running.read if running else self._urgent[0] if self._urgent else self._waiting.oldest
 
     def add(self, read: _SlowRead) -> None:
         """Answer it; an urgent one from the current state: the log waits for it from now on."""
@@ -240,7 +266,7 @@ class _SlowReads:
 
     def _continue(self) -> None:
         """Begin or continue a slow read, if there is one, and if it is its turn."""
-        if self._read is not None or self._urgent:
+        if self.running is not None or self._urgent:
             self._schedule()
         elif self._waiting and not self._is_timed:
             wait = self._others_first - self._now()
@@ -260,72 +286,45 @@ class _SlowReads:
             self._loop.call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
-        """Do one slice of a slow read."""
-        looks_at_state = self._read is None or not self.slices.has_left
-        if looks_at_state and not self._state.is_whole:
+        """Do one slice of a slow read: of the next one, if none has begun."""
+        running = self.running
+        if not (self._state.is_whole or (running and running.sees is None)):
             self._state.when_whole(self._next_slice)
             return
         self._scheduled = False
-        if self._read is None:
-            self._begin()
-        elif self._read.is_wanted():
-            self.slices.resume()
+        if running is None:
+            running = self.running = self._next()
+        held = running.holds
+        if running.read.is_wanted():
+            running.resume()
         else:
-            self.slices.cancel()
-        if self._read is not None and (self.slices.done or self.slices.has_left):
-            self._let_log_go_on()
-            if self.slices.done:
-                self._end(self._read)
+            running.cancel()
+        if held and not running.holds:
+            self._state.release()
+        if running.done:
+            self._end(running)
         self._continue()
 
-    def _begin(self) -> None:
-        now = self._now()
+    def _next(self) -> ReadSlices:
+        """Begin the read whose turn it is."""
+        now = self._began = self._now()
         if self._urgent:
-            self._read = self._urgent.popleft()
-            self._holds = True
-        elif self._waiting and now >= self._others_first:
-            self._read = self._waiting.take()
-            if self._read.holds:
-                self._state.hold()
-                self._holds = True
-        self._began = now
-        self.slices.taken = 0  # by this read, which may not be wanted any more
-        if self._read is not None and self._read.is_wanted():
-            self._limit(self._read, now)
-            self.slices.prepare(partial(self._read.answer, self.slices))
-            self.slices.resume()
+            return self._begin(self._urgent.popleft(), self._urgent_share.limit(now))
+        begun = self._begin(self._waiting.take(), self._limit)
+        if begun.holds:
+            self._state.hold()
+        return begun
 
-    def _limit(self, read: _SlowRead, now: int) -> None:
-        """How many steps it may take. The log waits for urgent ones in a row: these have a share."""
-        slices, longest = self.slices, self.slices.lengths.longest
-        slices.most, slices.refusal = longest, ErrorCode.BAD_ARGUMENTS
-        slices.may_leave = read.sees is Sees.NAMES and not read.is_urgent
-        if read.is_urgent:
-            regained = (now - self._urgent_at) * longest / _URGENT_SHARE
-            self._urgent_steps = min(self._urgent_steps + regained, longest)
-            self._urgent_at = now
-            if self._urgent_steps < longest:
-                # The same request may have an answer later.
-                slices.most = max(self._urgent_steps, slices.lengths.at_once)
-                slices.refusal = ErrorCode.CONNECTION_LOSS
-        elif read.sees is Sees.PIECES:
-            slices.most = float("inf")
-
-    def _let_log_go_on(self) -> None:
-        if self._holds:
-            self._holds = False
-            self._state.release()
-
-    def _end(self, read: _SlowRead) -> None:
-        if read.is_urgent:
-            self._urgent_steps -= self.slices.taken
+    def _end(self, ended: ReadSlices) -> None:
+        self.running = None
+        if ended.read.is_urgent:
+            self._urgent_share.use(ended.taken)
         now = self._now()
         taken = now - self._began
         self._others_first = now + max(0, self._others_first - self._began)  # an urgent read may have come
         if taken > self._few:
             self._others_first += int(taken * self._share)
-            self._waiting.took_long(read, now)
-        self._read = None
+            self._waiting.took_long(ended.read, now)
 
 
 class StateGate:
@@ -350,13 +349,16 @@ class StateGate:
         self._whole, self._in_pieces = (
             _SlowReads(state, loop, slice_seconds, clock, lengths, share) for _ in range(2)
         )
-        #: What runs slow reads.
-        self.slices = self._whole.slices, self._in_pieces.slices
 
     @property
     def first_parked(self) -> Callable[[], None] | None:
         """The work that waits longest; None if none does."""
         return next(iter(self._parked), None)
+
+    @property
+    def reads(self) -> list[ReadSlices]:
+        """The slow reads that have begun."""
+        return [read for reads in (self._whole, self._in_pieces) if (read := reads.running)]
 
     @property
     def first_slow_read(self) -> object:
@@ -389,7 +391,9 @@ class StateGate:
         answered as long as it has to be for what the read `sees`. `is_wanted`: false if it is answered, or
         its connection is closed.
         """
-        reads = self._in_pieces if sees is Sees.PIECES and not now else self._whole
+        if now:
+            sees = Sees.ONE_STATE
+        reads = self._in_pieces if sees is Sees.PIECES else self._whole
         reads.add(_SlowRead(asker, answer, is_wanted, now, sees))
 
     def _resume_soon(self) -> None:

@@ -324,7 +324,7 @@ def pack_children(paths: Collection[str], pause: Pause, then: Callable[[], None]
     """The names of a node's children, from their paths. Raises as `pack_names`.
 
     `then` is called when nothing more is raised, while the state is what the names show: it may change while
-    very many are packed (`Pause.leave`).
+    very many are packed (`Pause.leaving`).
     """
     return _pack_texts(paths, _start_of_names(paths), pause, then)
 
@@ -376,22 +376,17 @@ def _pack_texts(
     if not _fit(texts, start, size, pause):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     is_long = size > pause.every * BYTES_PER_STEP
-    is_short = count <= pause.every and not is_long
-    shown = texts if is_short else pause.leave(texts)
-    if then is not None:
-        then()
-    if is_short:
+    if count <= pause.every and not is_long:
+        if then is not None:
+            then()
         return pack_strings([text[start:] for text in texts] if start else texts)
     body = bounded.Body(pause)
     body.add(INT.pack(count))
     are_long = is_long and size > count * _SHORT
-    for some in (pause.texts if are_long else pause.batches)(shown, 2):
-        body.add(_pack_many(some, start))
-    if isinstance(shown, list) and shown is not texts:
-        pause.clear(shown)
-    packed = body.whole()
-    pause.back()
-    return packed
+    with pause.leaving(texts, then or (lambda: None)) as shown:
+        for some in (pause.texts if are_long else pause.batches)(shown, 2):
+            body.add(_pack_many(some, start))
+    return body.whole()
 
 
 def _pack_many(texts: Sequence[str], start: int) -> bytes:

@@ -11,6 +11,7 @@ does:
 
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -68,18 +69,18 @@ class Pause:
         self._left = self.every
 
     def expect(self, steps: int) -> None:
-        """Called before anything is changed: so many steps follow. May raise TooLong."""
+        """Called before anything is changed: so many steps follow. May raise TooLong or TooMuch."""
 
-    def leave(self, items: Collection[Item]) -> Collection[Item]:
-        """The items, or a list of them. Called by what needs no more from here on: the state may change.
+    @contextmanager
+    def leaving(self, items: Collection[Item], then: Callable[[], None]) -> Iterator[Collection[Item]]:
+        """The items, or a copy of them. Within the block nothing else of the state is looked at.
 
-        It does for a read that sees NAMES, which is the whole request: as a part of another read it sees what
-        that one does. Until `back` it looks at nothing of the state.
+        So the state may change within it, for a read that sees NAMES and is the whole request: as a part of
+        another one it sees what that one does. `then` is called when nothing refuses the read any more, while
+        the state is what the items show: at the end of the block, or before the state may change.
         """
-        return items
-
-    def back(self) -> None:
-        """Called after `leave`: from here on the state is whole again, but may be a later one."""
+        yield items
+        then()
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:
         """The items, one a step, with pauses between them. They must not change meanwhile."""

@@ -34,7 +34,7 @@ class World:
         self.gate = SimpleNamespace(
             first_parked=None,
             first_slow_read=None,
-            slices=[SimpleNamespace(done=True, began=0.0) for _ in range(2)],
+            reads=[SimpleNamespace(done=True, began=0.0) for _ in range(2)],
         )
         self.flush_queue = SimpleNamespace(first=None)
         self.live = asyncio.Event()
@@ -192,7 +192,7 @@ def test_a_load(world: World) -> None:
 def test_work_in_slices(place: Callable[[World], None], slices: str) -> None:
     world = World()
     place(world)
-    work: Any = world.worker if slices == "worker" else world.gate.slices[0]
+    work: Any = world.worker if slices == "worker" else world.gate.reads[0]
     work.done = False
 
     def slice_() -> None:

@@ -28,7 +28,12 @@ _LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
 @pytest.fixture
 def client() -> Client:
     """A client whose listings take long: they pause at each name."""
-    client = established()
+    return slowed(1 << 20)
+
+
+def slowed(longest: int) -> Client:
+    """As `client`. The log waits for a read for so many steps at most."""
+    client = established(lengths=Lengths(every=1, longest=longest))
     client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
     return client
 
@@ -333,6 +338,10 @@ def _create(xid: int, path: str) -> bytes:
 @pytest.fixture
 def listing(client: Client) -> Client:
     """A client that may list very many children of the root."""
+    return _with_names(client)
+
+
+def _with_names(client: Client) -> Client:
     nodes = client.host.machine.tree.nodes
     node.full_node(nodes, "/").children = dict.fromkeys(f"/n{number:04}" for number in range(1000))
     return client
@@ -385,10 +394,10 @@ def test_names_are_packed_while_a_long_write_is_applied(listing: Client) -> None
     while listing.host.holds:
         listing.loop.turn()
     listing.host.begin_long_write()
-    (reads, _) = listing.host.state_gate.slices
+    (read,) = listing.host.state_gate.reads
     for _ in range(2000):
         listing.loop.turn()
-    assert not reads.has_left, "it is packed"
+    assert read.sees is Sees.PIECES, "it is packed"
     listing.loop.run()
     assert listing.replies() == [], "the rest looks at the state"
     listing.host.end_long_write()
@@ -439,6 +448,16 @@ def test_the_log_waits_for_a_list_before_a_write_that_it_has(listing: Client) ->
     assert listing.xids() == [3]
 
 
+def test_a_list_that_is_refused_while_it_is_packed_leaves_no_watch() -> None:
+    """It takes more steps than were expected of it."""
+    listing = _with_names(slowed(200))
+    listed = framed(7, OpCode.GET_CHILDREN, pack_string("/") + b"\1")
+    listing.connection.data_received(_create(2, "/first") + listed + _create(3, "/late"))
+    listing.commit(1)
+    assert listing.outcomes() == [(2, ErrorCode.OK), (7, ErrorCode.BAD_ARGUMENTS)]
+    assert "/" not in listing.host.watches.children.by_path
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_slow_read_that_is_refused_or_fails(
     client: Client, monkeypatch: pytest.MonkeyPatch, fails: bool
@@ -474,15 +493,14 @@ def _count_ephemerals(*paths: str) -> bytes:
     ("longest", "code"), [(7, ErrorCode.BAD_ARGUMENTS), (24, ErrorCode.BAD_ARGUMENTS), (60, ErrorCode.OK)]
 )
 def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
-    client: Client, longest: int, code: ErrorCode, caplog: pytest.LogCaptureFixture
+    longest: int, code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At 7 steps before it begins, at 24 while it runs."""
+    client = slowed(longest)
     client.connection.order._client.knows_keeper = True
     nodes = client.host.machine.tree.nodes
     node.full_node(nodes, "/a").children = dict.fromkeys(["/a", *(f"/z{number}" for number in range(6))])
     nodes.update({f"/z{number}": nodes["/b"] for number in range(6)})
-    for slices in client.host.state_gate.slices:
-        slices.lengths = Lengths(every=1, longest=longest)
     client.connection.data_received(_count_ephemerals(*["/a"] * 4) + _LIST)
     client.loop.run()
     assert client.outcomes() == [(1, code), (1, ErrorCode.OK)]
@@ -490,9 +508,8 @@ def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
     assert caplog.text.count("is refused: it takes more than") == (code != ErrorCode.OK)
 
 
-def test_a_request_that_does_not_keep_the_log_waiting_may_take_any_time(client: Client) -> None:
-    for slices in client.host.state_gate.slices:
-        slices.lengths = Lengths(every=1, longest=5)
+def test_a_request_that_does_not_keep_the_log_waiting_may_take_any_time() -> None:
+    client = slowed(5)
     client.connection.data_received(_watch_nothing(100))
     client.loop.run()
     assert client.outcomes()[-1] == (2, ErrorCode.OK)
