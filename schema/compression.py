@@ -40,7 +40,7 @@ _CRC_FROM = _FORMAT.size  # the checksum covers what follows it
 ENVELOPE_SIZE = _ALL.size
 
 
-def seal(format_byte: int, body: bytes, head: bytes = b"") -> bytes:
+def wrap(format_byte: int, body: bytes, head: bytes = b"") -> bytes:
     """The finished value: `body` compressed where that makes it smaller, with a checksum over all."""
     size = len(body)
     compression = _NONE
@@ -55,8 +55,8 @@ def seal(format_byte: int, body: bytes, head: bytes = b"") -> bytes:
     return _FORMAT.pack(format_byte, crc32(covered)) + covered
 
 
-def unseal(format_byte: int, value: bytes, what: str) -> tuple[bytes, bytes]:
-    """(head, body) of a sealed value; `what` names it in errors. Raises BadValue."""
+def unwrap(format_byte: int, value: bytes, what: str) -> tuple[bytes, bytes]:
+    """(head, body) of a wrapped value; `what` names it in errors. Raises BadValue."""
     compression, start, size = _checked(format_byte, value, what)
     head = value[ENVELOPE_SIZE:start]
     if compression == _NONE:
@@ -79,8 +79,8 @@ def size_before(value: bytes) -> int:
     return size
 
 
-def unseal_head(format_byte: int, value: bytes, what: str) -> bytes:
-    """The head of a sealed value, without decompressing its body. Raises BadValue."""
+def unwrap_head(format_byte: int, value: bytes, what: str) -> bytes:
+    """The head of a wrapped value, without decompressing its body. Raises BadValue."""
     _, start, _ = _checked(format_byte, value, what)
     return value[ENVELOPE_SIZE:start]
 

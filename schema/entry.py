@@ -11,7 +11,7 @@ from struct import error as StructError
 from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.named import made
-from schema.compression import ENVELOPE_SIZE, seal, unseal
+from schema.compression import ENVELOPE_SIZE, unwrap, wrap
 from schema.errors import BadValue
 from schema.text import Fields, pack_texts
 
@@ -168,10 +168,10 @@ class EntryWriter:
         )
         head = _HEAD.pack(clock, rules, checkpoint, digest, len(rows), len(lists))
         if not rows:
-            return seal(FORMAT, head + lists)
+            return wrap(FORMAT, head + lists)
         sessions, opcodes, indexes, kinds, bodies = zip(*rows, strict=True)
         columns = _columns(len(rows)).pack(*sessions, *opcodes, *indexes, *map(len, bodies), *kinds)
-        return seal(FORMAT, b"".join((head, columns, lists, *bodies)))
+        return wrap(FORMAT, b"".join((head, columns, lists, *bodies)))
 
 
 def encode_void(clock: int) -> bytes:
@@ -217,7 +217,7 @@ _Opened: TypeAlias = tuple[
 
 def _opened(value: bytes) -> _Opened:
     """The body; the fields but the requests; kinds, columns, identity lists; where the first body begins."""
-    body = unseal(FORMAT, value, "an entry")[1]
+    body = unwrap(FORMAT, value, "an entry")[1]
     try:
         clock, rules, checkpoint, digest, count, lists_size = _HEAD.unpack_from(body)
     except StructError:

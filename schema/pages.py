@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from codec.jute import Acl
 from schema.budgets import NO_BUDGETS, BudgetsValue, pack_budgets, unpack_budgets
-from schema.compression import seal, unseal, unseal_head
+from schema.compression import unwrap, unwrap_head, wrap
 from schema.entry import PASSWORD_HASH_SIZE
 from schema.errors import BadValue
 from schema.json_values import number, pack_json, text, unpack_json
@@ -93,7 +93,7 @@ def pack_columns(
     body = b"".join((_SIZES.pack(len(paths), len(acls)), numbers, paths, acls, data))
     if len(last) > _LONGEST_BOUND:
         last = last[:_LONGEST_BOUND] + _BEYOND
-    return seal(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first[:_LONGEST_BOUND], last)))
+    return wrap(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first[:_LONGEST_BOUND], last)))
 
 
 def _index_acls(acls: Sequence[tuple[Acl, ...]]) -> tuple[bytes, list[int]]:
@@ -160,7 +160,7 @@ def _shared_acl(acl: tuple[Acl, ...]) -> tuple[Acl, ...]:
 
 def page_header(page: bytes) -> PageHeader:
     """The header of a page of znodes. Raises BadValue."""
-    return _header(unseal_head(NODES_FORMAT, page, "a page of znodes"))
+    return _header(unwrap_head(NODES_FORMAT, page, "a page of znodes"))
 
 
 def _header(head: bytes) -> PageHeader:
@@ -306,7 +306,7 @@ class Columns(NamedTuple):
 
 def unpack_columns(page: bytes) -> Columns:
     """Where the columns of a page lie. Raises BadValue."""
-    head, body = unseal(NODES_FORMAT, page, "a page of znodes")
+    head, body = unwrap(NODES_FORMAT, page, "a page of znodes")
     n = _header(head).count
     paths_start = NUMBERS_START + n * _NODE_SIZE
     if paths_start > len(body):
@@ -387,12 +387,12 @@ def encode_sessions(sessions: Sequence[SessionValue]) -> bytes:
         index = indexes.setdefault(incarnation, len(indexes))
         rows.append(_SESSION.pack(session_id, timeout_ms, password_hash, index))
     names = pack_texts(list(indexes))
-    return seal(SESSIONS_FORMAT, b"".join((_SIZES.pack(len(rows), len(indexes)), *rows, names)))
+    return wrap(SESSIONS_FORMAT, b"".join((_SIZES.pack(len(rows), len(indexes)), *rows, names)))
 
 
 def decode_sessions(page: bytes) -> list[SessionValue]:
     """The sessions of a page, in its order. Raises BadValue."""
-    fields = Fields(unseal(SESSIONS_FORMAT, page, "a page of sessions")[1], "a page of sessions")
+    fields = Fields(unwrap(SESSIONS_FORMAT, page, "a page of sessions")[1], "a page of sessions")
     count, incarnations = fields.unpack(_SIZES)
     rows = fields.raw(count * _SESSION.size)
     names = [fields.text() for _ in range(incarnations)]

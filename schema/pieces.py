@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError
 
-from schema.compression import seal, unseal
+from schema.compression import unwrap, wrap
 from schema.errors import BadValue
 
 PIECE_FORMAT = 0x50  # "P"
@@ -28,7 +28,7 @@ def cut(pages: Iterable[bytes]) -> Iterator[bytes]:
         count = -(-len(page) // _PIECE_BYTES)
         for place in range(count):
             start = place * _PIECE_BYTES
-            yield seal(PIECE_FORMAT, page[start : start + _PIECE_BYTES], _HEAD.pack(place, count))
+            yield wrap(PIECE_FORMAT, page[start : start + _PIECE_BYTES], _HEAD.pack(place, count))
 
 
 class Joiner:
@@ -47,7 +47,7 @@ class Joiner:
                 raise BadValue(f"{self.missing} pieces of a page are missing")
             self._within = False
             return value
-        head, body = unseal(PIECE_FORMAT, value, _WHAT)
+        head, body = unwrap(PIECE_FORMAT, value, _WHAT)
         try:
             place, count = _HEAD.unpack(head)
         except StructError:

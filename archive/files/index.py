@@ -9,7 +9,7 @@ from collections.abc import Iterator, Set
 from itertools import chain
 from struct import Struct
 
-from schema.compression import seal, unseal
+from schema.compression import unwrap, wrap
 from schema.errors import BadValue
 from schema.paths import ROOT, parent_of
 from schema.text import to_bytes
@@ -40,7 +40,7 @@ def encode(paths: Set[str]) -> bytes:
         for _ in _REPEATED:
             digits[-1 - bit % size] = _ONE
             bit += step
-    return seal(_FORMAT, int(digits, 2).to_bytes(size // 8, "little"))
+    return wrap(_FORMAT, int(digits, 2).to_bytes(size // 8, "little"))
 
 
 class Index:
@@ -48,7 +48,7 @@ class Index:
 
     def __init__(self, value: bytes) -> None:
         """Raises BadValue."""
-        _, self._bits = unseal(_FORMAT, value, "an index")
+        _, self._bits = unwrap(_FORMAT, value, "an index")
         if not self._bits:
             raise BadValue("an index is empty")
 

@@ -1,6 +1,6 @@
 """The content of a segment: entries as they are in etcd, and what their requests have changed. Pure.
 
-A sealed value (schema.compression). Its head has the two points, and the digest of the state at the second
+A wrapped value (schema.compression). Its head has the two points, and the digest of the state at the second
 one. Columns instead of records, as in schema.entry.
 """
 
@@ -11,7 +11,7 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from archive.files.names import Point
-from schema.compression import seal, unseal
+from schema.compression import unwrap, wrap
 from schema.entry import Written
 from schema.errors import BadValue
 from schema.text import Fields, pack_texts, to_bytes, to_text
@@ -82,12 +82,12 @@ def encode(content: Content) -> bytes:
     parts += paths
     parts += [record.value for record in records]
     head = _HEAD.pack(*content.start, *content.end, content.digest)
-    return seal(_FORMAT, b"".join(parts), head)
+    return wrap(_FORMAT, b"".join(parts), head)
 
 
 def decode(value: bytes) -> Content:
     """The reverse. Raises BadValue."""
-    head, body = unseal(_FORMAT, value, _WHAT)
+    head, body = unwrap(_FORMAT, value, _WHAT)
     fields = Fields(body, _WHAT)
     try:
         *points, digest = _HEAD.unpack(head)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schema import compression
-from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, MAX_BODY, ZSTD_FROM, seal, unseal, unseal_head
+from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, MAX_BODY, ZSTD_FROM, unwrap, unwrap_head, wrap
 from schema.errors import BadValue
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.table import one_by_one
@@ -25,15 +25,15 @@ def _forged(compression_byte: int, head_size: int, size: int, rest: bytes) -> by
 
 @given(st.integers(0, 255), st.binary(max_size=300), st.binary(max_size=20), st.integers(0, 40))
 def test_a_value_comes_back(format_byte: int, part: bytes, head: bytes, times: int) -> None:
-    value = seal(format_byte, part * times, head)
-    assert unseal(format_byte, value, "it") == (head, part * times)
-    assert unseal_head(format_byte, value, "it") == head
+    value = wrap(format_byte, part * times, head)
+    assert unwrap(format_byte, value, "it") == (head, part * times)
+    assert unwrap_head(format_byte, value, "it") == head
     assert len(value) <= ENVELOPE_SIZE + len(head) + len(part) * times
 
 
 def test_a_small_value_byte_for_byte() -> None:
     covered = b"\0" + (4).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"headbody"
-    assert seal(7, b"body", b"head") == b"\x07" + crc32(covered).to_bytes(4, "big") + covered
+    assert wrap(7, b"body", b"head") == b"\x07" + crc32(covered).to_bytes(4, "big") + covered
 
 
 def test_only_what_is_large_and_becomes_smaller_is_compressed() -> None:
@@ -43,32 +43,32 @@ def test_only_what_is_large_and_becomes_smaller_is_compressed() -> None:
         *((b"x" * (ZSTD_FROM - 1), 2), (b"x" * ZSTD_FROM, 1)),
         *((noise[:COMPRESS_FROM], 0), (noise, 0), (noise[:COMPRESS_FROM] * (ZSTD_FROM // COMPRESS_FROM), 1)),
     ):
-        value = seal(7, body)
+        value = wrap(7, body)
         assert _ENVELOPE.unpack_from(value)[2] == compressed
-        assert unseal(7, value, "it") == (b"", body)
+        assert unwrap(7, value, "it") == (b"", body)
 
 
 @pytest.mark.parametrize("body", [b"", b"body", bytes(range(256)) * 16])
 def test_all_damage_is_refused(body: bytes) -> None:
-    assert_all_damage_is_refused(lambda value: unseal(7, value, "it"), seal(7, body, b"head"))
-    assert_all_damage_is_refused(lambda value: unseal_head(7, value, "it"), seal(7, body, b"head"))
+    assert_all_damage_is_refused(lambda value: unwrap(7, value, "it"), wrap(7, body, b"head"))
+    assert_all_damage_is_refused(lambda value: unwrap_head(7, value, "it"), wrap(7, body, b"head"))
 
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(BadValue, match="it has format 0x08; this release reads 0x07"):
-        unseal(7, seal(8, b"body"), "it")
+        unwrap(7, wrap(8, b"body"), "it")
 
 
 def test_a_body_that_no_reader_would_decompress_is_stored_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "MAX_BODY", 10_000)
-    assert len(seal(7, bytes(10_000))) < 1000
-    value = seal(7, bytes(10_001))
+    assert len(wrap(7, bytes(10_000))) < 1000
+    value = wrap(7, bytes(10_001))
     assert len(value) > 10_000
-    assert unseal(7, value, "it") == (b"", bytes(10_001))
+    assert unwrap(7, value, "it") == (b"", bytes(10_001))
 
 
-_ZEROS = seal(7, bytes(5000))[ENVELOPE_SIZE:]
-_MANY_ZEROS = seal(7, bytes(70_000))[ENVELOPE_SIZE:]
+_ZEROS = wrap(7, bytes(5000))[ENVELOPE_SIZE:]
+_MANY_ZEROS = wrap(7, bytes(70_000))[ENVELOPE_SIZE:]
 
 
 @one_by_one(
@@ -94,7 +94,7 @@ _MANY_ZEROS = seal(7, bytes(70_000))[ENVELOPE_SIZE:]
 )
 def test_numbers_that_do_not_fit_are_refused(value: bytes, message: str) -> None:
     with pytest.raises(BadValue, match=message):
-        unseal(7, value, "it")
+        unwrap(7, value, "it")
 
 
 @given(st.binary(max_size=60))
@@ -102,7 +102,7 @@ def test_any_bytes_behind_a_right_checksum_are_a_value_or_refused(rest: bytes) -
     for compression_byte in (0, 1, 2):
         value = _forged(compression_byte, 0, len(rest), rest)
         try:
-            head, body = unseal(7, value, "it")
+            head, body = unwrap(7, value, "it")
         except BadValue:
             assert compression_byte
         else:

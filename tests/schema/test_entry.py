@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schema import entry
-from schema.compression import ENVELOPE_SIZE, seal
+from schema.compression import ENVELOPE_SIZE, wrap
 from schema.entry import (
     FORMAT,
     Entry,
@@ -150,10 +150,10 @@ def test_all_damage_is_refused(count: int) -> None:
         assert_all_damage_is_refused(read, _encode(Entry(1, 1, 32, 7, requests)))
 
 
-def _resealed(value: bytes, place: int, new: bytes) -> bytes:
+def _rewrapped(value: bytes, place: int, new: bytes) -> bytes:
     """An uncompressed entry whose body has `new` at `place`, with a checksum that is right."""
     body = value[ENVELOPE_SIZE:]
-    return seal(FORMAT, body[:place] + new + body[place + len(new) :])
+    return wrap(FORMAT, body[:place] + new + body[place + len(new) :])
 
 
 _COLUMNS = Struct(">qIQQII").size
@@ -183,10 +183,10 @@ _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
     ],
 )
 def test_a_body_whose_numbers_do_not_fit_is_refused(place: int, new: bytes, message: str) -> None:
-    assert decode_entry(_resealed(_ONE, 0, b"")) == decode_entry(_ONE)
+    assert decode_entry(_rewrapped(_ONE, 0, b"")) == decode_entry(_ONE)
     for read in (decode_entry, kinds_in):
         with pytest.raises(BadValue, match=message):
-            read(_resealed(_ONE, place, new))
+            read(_rewrapped(_ONE, place, new))
 
 
 @given(st.binary(max_size=120))
@@ -195,12 +195,12 @@ def test_any_body_behind_a_right_checksum_is_an_entry_or_refused(body: bytes) ->
     cut = _ONE[ENVELOPE_SIZE:][: len(body) % (len(_ONE) - ENVELOPE_SIZE)]
     for candidate in (body, head + body, cut):
         try:
-            found = decode_entry(seal(FORMAT, candidate))
+            found = decode_entry(wrap(FORMAT, candidate))
         except BadValue:
             with pytest.raises(BadValue):
-                kinds_in(seal(FORMAT, candidate))
+                kinds_in(wrap(FORMAT, candidate))
             continue
-        assert len(kinds_in(seal(FORMAT, candidate))) == len(found.requests)
+        assert len(kinds_in(wrap(FORMAT, candidate))) == len(found.requests)
         assert candidate is not cut
         assert found.requests or len(candidate) <= _COLUMNS + len(body)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codec.jute import Acl
 from schema import pages
 from schema.budgets import BudgetsValue, BudgetValue
-from schema.compression import seal
+from schema.compression import wrap
 from schema.errors import BadValue
 from schema.json_values import pack_json
 from schema.pages import (
@@ -102,7 +102,7 @@ def test_a_page_byte_for_byte() -> None:
         + b"xyz"
     )
     head = Struct(">II2sI3s").pack(2, 2, b"/a", 3, "/ä".encode())
-    assert encode_nodes(nodes) == seal(0x4E, body, head)
+    assert encode_nodes(nodes) == wrap(0x4E, body, head)
 
 
 _PAGE = encode_nodes([("/a", _node(b"abc")), ("/b", _node(b"d"))])
@@ -111,19 +111,19 @@ _LENGTHS = 8 + 2 * (6 * 8 + 3 * 4)
 
 
 def _changed(place: int, new: bytes) -> bytes:
-    return seal(0x4E, _BODY[:place] + new + _BODY[place + len(new) :], _HEAD)
+    return wrap(0x4E, _BODY[:place] + new + _BODY[place + len(new) :], _HEAD)
 
 
 @one_by_one(
     ("page", "message"),
     [
-        (seal(0x4E, _BODY, b"\0\0\0\x03" + _HEAD[4:]), "3 znodes has 2 paths|has only|should start"),
-        (seal(0x4E, _BODY, b"\0\0\0\x01" + _HEAD[4:]), "."),
-        (seal(0x4E, _BODY, b"\xff\xff\xff\xff" + _HEAD[4:]), "a page of 4294967295 znodes has only"),
-        (seal(0x4E, _BODY, b"\0\0\0\0" + _HEAD[4:]), "."),
-        (seal(0x4E, _BODY, _HEAD[:-1]), "a page's header of 15 bytes is cut short"),
-        (seal(0x4E, _BODY, _HEAD + b"\0"), "more than it should"),
-        (seal(0x4E, b"", _HEAD), "has only 0 bytes"),
+        (wrap(0x4E, _BODY, b"\0\0\0\x03" + _HEAD[4:]), "3 znodes has 2 paths|has only|should start"),
+        (wrap(0x4E, _BODY, b"\0\0\0\x01" + _HEAD[4:]), "."),
+        (wrap(0x4E, _BODY, b"\xff\xff\xff\xff" + _HEAD[4:]), "a page of 4294967295 znodes has only"),
+        (wrap(0x4E, _BODY, b"\0\0\0\0" + _HEAD[4:]), "."),
+        (wrap(0x4E, _BODY, _HEAD[:-1]), "a page's header of 15 bytes is cut short"),
+        (wrap(0x4E, _BODY, _HEAD + b"\0"), "more than it should"),
+        (wrap(0x4E, b"", _HEAD), "has only 0 bytes"),
         (_changed(0, b"\xff\xff\xff\xff"), "data should start at byte"),
         (_changed(4, b"\xff\xff\xff\xff"), "data should start at byte"),
         (_changed(_LENGTHS, b"\xff\xff\xff\xfe"), "a znode with -2 bytes of data"),
@@ -137,7 +137,7 @@ def _changed(place: int, new: bytes) -> bytes:
     ],
 )
 def test_a_page_whose_numbers_do_not_fit_is_refused(page: bytes, message: str) -> None:
-    assert len(decode_nodes(seal(0x4E, _BODY, _HEAD))) == 2
+    assert len(decode_nodes(wrap(0x4E, _BODY, _HEAD))) == 2
     with pytest.raises(BadValue, match=message):
         decode_nodes(page)
 
@@ -145,7 +145,7 @@ def test_a_page_whose_numbers_do_not_fit_is_refused(page: bytes, message: str) -
 @given(st.binary(max_size=200), st.integers(0, 3))
 def test_any_body_behind_a_right_checksum_is_a_page_or_refused(body: bytes, count: int) -> None:
     try:
-        found = decode_nodes(seal(0x4E, body, bytes((0, 0, 0, count)) + _HEAD[4:]))
+        found = decode_nodes(wrap(0x4E, body, bytes((0, 0, 0, count)) + _HEAD[4:]))
     except BadValue:
         return
     assert len(found) == count
@@ -206,7 +206,7 @@ def test_a_page_of_sessions_byte_for_byte() -> None:
         + Struct(">qi16sI").pack(3, 6000, b"c" * 16, 0)
         + Struct(">I4sI1s").pack(4, b"cafe", 1, b"x")
     )
-    assert encode_sessions(sessions) == seal(0x53, body)
+    assert encode_sessions(sessions) == wrap(0x53, body)
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])
@@ -224,7 +224,7 @@ def test_a_page_of_sessions_whose_numbers_do_not_fit_is_refused() -> None:
         (Struct(">IIqi16sI").pack(1, 0, 1, 1, b"", 0), "whose incarnation is not in it"),
     ):
         with pytest.raises(BadValue, match=message):
-            decode_sessions(seal(0x53, body))
+            decode_sessions(wrap(0x53, body))
 
 
 def test_sessions_are_split_into_pages() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from codec.jute import Acl
 from schema import compression
-from schema.compression import seal
+from schema.compression import wrap
 from schema.errors import BadValue
 from schema.pages import decode_nodes, encode_nodes, page_header, split_nodes
 from schema.pieces import PIECE_FORMAT, VALUE_BYTES, Joiner, cut, join
@@ -92,7 +92,7 @@ _LARGE = list(cut([random.Random(2).randbytes(3 * _MIB)]))
 
 
 def test_damage_to_a_piece_is_refused() -> None:
-    piece = seal(PIECE_FORMAT, b"body", bytes(7) + b"\1")
+    piece = wrap(PIECE_FORMAT, b"body", bytes(7) + b"\1")
     assert list(join([piece])) == [b"body"]
     assert_all_damage_is_refused(lambda value: list(join([value])) if value[:1] == b"P" else _refuse(), piece)
 
@@ -108,9 +108,9 @@ def _refuse() -> None:
         (_LARGE[1:], "number 1 of 3, where 0 should be"),
         ([_LARGE[0], _PAGE], "2 pieces of a page are missing"),
         ([_LARGE[0], *_LARGE], "number 0 of 3, where 1 should be"),
-        ([_LARGE[0], seal(PIECE_FORMAT, b"", b"\0\0\0\1\0\0\0\4")], "number 1 of 4"),
-        ([seal(PIECE_FORMAT, b"", bytes(8))], "number 0 of 0"),
-        ([seal(PIECE_FORMAT, b"", bytes(7))], "a head of 7 bytes"),
+        ([_LARGE[0], wrap(PIECE_FORMAT, b"", b"\0\0\0\1\0\0\0\4")], "number 1 of 4"),
+        ([wrap(PIECE_FORMAT, b"", bytes(8))], "number 0 of 0"),
+        ([wrap(PIECE_FORMAT, b"", bytes(7))], "a head of 7 bytes"),
     ],
 )
 def test_pieces_that_do_not_belong_together_are_refused(values: list[bytes], complaint: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, fields_of, same
 from schema import budgets, entry, followed, keys, pages, record
-from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, seal, unseal, unseal_head
+from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, unwrap, unwrap_head, wrap
 from schema.errors import BadValue, ForeignKey
 
 
@@ -26,14 +26,14 @@ def envelope(data: bytes) -> None:
     if int.from_bytes(value[10:14], "big") > 64 * COMPRESS_FROM:
         value = value[:10] + bytes(2) + value[12:]
         value = value[:1] + zlib.crc32(value[5:]).to_bytes(4, "big") + value[5:]
-    head, body = unseal(format_byte, value, "a value")
-    same("the head alone", unseal_head(format_byte, value, "a value"), head)
-    same("sealed again", unseal(format_byte, seal(format_byte, body, head), "a value"), (head, body))
+    head, body = unwrap(format_byte, value, "a value")
+    same("the head alone", unwrap_head(format_byte, value, "a value"), head)
+    same("wrapped again", unwrap(format_byte, wrap(format_byte, body, head), "a value"), (head, body))
 
 
 def an_entry(data: bytes) -> None:
     """An entry's body: what it says, written again, is read the same."""
-    found = entry.decode_entry(seal(entry.FORMAT, data))
+    found = entry.decode_entry(wrap(entry.FORMAT, data))
     writer = entry.EntryWriter()
     for request in found.requests:
         writer.add(*request)
@@ -65,7 +65,7 @@ def node_page(data: bytes) -> None:
     """A page's head, then its body: its znodes, written again, are read the same."""
     pieces = Pieces(data)
     head = pieces.piece()
-    page = seal(pages.NODES_FORMAT, pieces.rest, head)
+    page = wrap(pages.NODES_FORMAT, pieces.rest, head)
     header = pages.page_header(page)
     nodes = pages.decode_nodes(page)
     same("znodes", len(nodes), header.count)
@@ -77,7 +77,7 @@ def node_page(data: bytes) -> None:
 
 def session_page(data: bytes) -> None:
     """A page of sessions."""
-    found = pages.decode_sessions(seal(pages.SESSIONS_FORMAT, data))
+    found = pages.decode_sessions(wrap(pages.SESSIONS_FORMAT, data))
     same("read again", pages.decode_sessions(pages.encode_sessions(found)), found)
 
 

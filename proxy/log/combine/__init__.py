@@ -3,7 +3,7 @@
 With a few clients at each of several proxies, entries are small, and each costs etcd a Txn and every proxy a
 wake-up. So proxies hand their entries to one of them, the combiner: the eldest, if all have --peer-listen.
 
-    messages.py    what the two ends of a connection send, sealed. Pure
+    messages.py    what the two ends of a connection send, signed. Pure
     end.py         what both ends have in common
     choice.py      tries which way is quicker: together, or each proxy by itself. Pure
     combiner.py    gathers entries, and appends them together

@@ -24,9 +24,9 @@ class End(asyncio.Protocol):
         self.is_lost = True
 
     def send(self, body: bytes) -> None:
-        """Seal and send a message."""
+        """Sign and send a message."""
         if self._transport is not None and not self.is_lost:
-            self._transport.write(self._ends.seal(body))
+            self._transport.write(self._ends.sign(body))
 
     def close(self) -> None:
         """Close the connection at once."""

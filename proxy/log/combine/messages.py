@@ -1,6 +1,6 @@
 """What a proxy and the combiner send each other. Pure.
 
-Each end first sends GREETING and a nonce. From then on it sends messages: size, seal, body. The seal is a
+Each end first sends GREETING and a nonce. From then on it sends messages: size, tag, body. The tag is a
 keyed hash of the message's place and body; its key comes from the combiner's secret, which lies in etcd, and
 from both nonces. So who cannot read the tree's keys in etcd cannot send anything, and a message cannot be
 changed, repeated, left out or sent back.
@@ -23,7 +23,7 @@ CONNECT = 2.0  # seconds for a connection, and for its hello
 GREETING = b"zketcd combine 1\n"
 NONCE = 16  # bytes
 
-_SEAL = 16  # bytes
+_TAG = 16  # bytes
 _HEAD = Struct(">I16s")
 _REVISION = Struct(">q")
 _NUMBER = Struct(">Q")
@@ -88,7 +88,7 @@ def decode_entry(body: bytes) -> tuple[int, bytes]:
 
 
 class Ends:
-    """One end's view of a connection: it seals what is sent, and opens what comes."""
+    """One end's view of a connection: it signs what is sent, and opens what comes."""
 
     def __init__(self, secret: bytes, nonce: bytes) -> None:
         """`nonce`: NONCE random bytes, for this connection only."""
@@ -104,14 +104,14 @@ class Ends:
 
     @property
     def is_greeted(self) -> bool:
-        """Whether the other end's greeting is here, so that messages can be sealed."""
+        """Whether the other end's greeting is here, so that messages can be signed."""
         return self._keys is not None
 
-    def seal(self, body: bytes) -> bytes:
+    def sign(self, body: bytes) -> bytes:
         """The message with this body, to be sent next."""
         assert self._keys is not None
         self._sent += 1
-        return _HEAD.pack(len(body), _seal(self._keys[0], self._sent, body)) + body
+        return _HEAD.pack(len(body), _tag(self._keys[0], self._sent, body)) + body
 
     def open(self, data: bytes) -> list[bytes]:
         """The bodies of the messages that are complete now. Raises BadMessage."""
@@ -130,7 +130,7 @@ class Ends:
             self._keys = self._key(self._nonce + theirs), self._key(theirs + self._nonce)
         bodies = []
         while len(buffer) - start >= _HEAD.size:
-            size, seal = _HEAD.unpack_from(buffer, start)
+            size, tag = _HEAD.unpack_from(buffer, start)
             if size > (_MOST if self._opened else _MOST_OF_HELLO):
                 raise BadMessage(f"a message of {size} bytes")
             begin = start + _HEAD.size
@@ -139,8 +139,8 @@ class Ends:
             start = begin + size
             body = bytes(buffer[begin:start])
             self._opened += 1
-            if not compare_digest(seal, _seal(self._keys[1], self._opened, body)):
-                raise BadMessage("its seal is wrong: the other end does not know the secret")
+            if not compare_digest(tag, _tag(self._keys[1], self._opened, body)):
+                raise BadMessage("its tag is wrong: the other end does not know the secret")
             bodies.append(body)
         del buffer[:start]
         return bodies
@@ -149,5 +149,5 @@ class Ends:
         return blake2b(self._secret + nonces, digest_size=32).digest()
 
 
-def _seal(key: bytes, place: int, body: bytes) -> bytes:
-    return blake2b(_NUMBER.pack(place) + body, key=key, digest_size=_SEAL).digest()
+def _tag(key: bytes, place: int, body: bytes) -> bytes:
+    return blake2b(_NUMBER.pack(place) + body, key=key, digest_size=_TAG).digest()

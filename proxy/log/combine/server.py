@@ -26,7 +26,7 @@ from proxy.log.living import LivingProxies
 from proxy.support import probe
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
-from schema.compression import size_before, unseal_head
+from schema.compression import size_before, unwrap_head
 from schema.entry import FORMAT, Kind, kinds_in
 from schema.errors import BadValue
 
@@ -139,7 +139,7 @@ def is_combined(number: int, value: bytes) -> bool:
     """
     try:
         if size_before(value) > _MOST_BEFORE:
-            unseal_head(FORMAT, value, "an entry")
+            unwrap_head(FORMAT, value, "an entry")
             return False
         return not kinds_in(value).translate(None, _COMBINED)
     except BadValue as error:

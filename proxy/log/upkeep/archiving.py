@@ -40,7 +40,7 @@ class Archiving:
 
     def __init__(self, replicated: Log, access: Access, prefix: str, url: str, keep_ms: int) -> None:
         """`keep_ms`: 0 to delete nothing."""
-        self._log = replicated
+        self._replicated = replicated
         self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
         self._child: Child | None = None
         self._finishes = False
@@ -50,7 +50,7 @@ class Archiving:
     @property
     def is_mine(self) -> bool:
         """Whether this proxy has to archive."""
-        status = self._log.status()
+        status = self._replicated.status()
         return bool(status.incarnation) and status.living.archiver == status.incarnation
 
     @property

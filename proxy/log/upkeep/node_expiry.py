@@ -39,7 +39,7 @@ class NodeExpiry:
 
     def __init__(self, replicated: Log, expiry: Expiry, pace: Pace, time: Callable[[], float]) -> None:
         """`time`: seconds; what they count from means nothing."""
-        self._log = replicated
+        self._replicated = replicated
         self._expiry = expiry
         self._pace = pace
         self._reloads = 0
@@ -54,7 +54,7 @@ class NodeExpiry:
         interval = min(_LONGEST_NOTE, self._pace.check_interval / 1000 / _NOTES)
         while True:
             self._forget_if_reloaded()
-            self._expiry.note(self._log.machine.zxid, self._now())
+            self._expiry.note(self._replicated.machine.zxid, self._now())
             await asyncio.sleep(interval)
 
     async def _look(self) -> None:
@@ -65,12 +65,12 @@ class NodeExpiry:
     async def _delete_due(self) -> None:
         """Check each container and TTL node once, a slice in each turn of the loop."""
         gap = 60 / self._pace.max_per_minute
-        tree = self._log.machine.tree
+        tree = self._replicated.machine.tree
         now = left = 0  # nodes of this slice
         for path in list(tree.expiring):
             if not left:
                 await asyncio.sleep(0)
-                if not self._log.status().is_eldest:
+                if not self._replicated.status().is_eldest:
                     return
                 self._forget_if_reloaded()
                 left, now = _SLICE, self._now()
@@ -93,7 +93,7 @@ class NodeExpiry:
 
     def _forget_if_reloaded(self) -> None:
         """After a load the state is a new one: drop what was recorded of the former one."""
-        reloads = self._log.stats.reloads
+        reloads = self._replicated.stats.reloads
         if reloads != self._reloads:
             self._reloads = reloads
             self._expiry.forget()
@@ -108,5 +108,5 @@ class NodeExpiry:
             if not outcome.done():
                 outcome.set_result(err)
 
-        self._log.outbox.submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
+        self._replicated.outbox.submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
         return await outcome

@@ -120,7 +120,7 @@ class Snapshots:
         pace: float = PACE,
     ) -> None:
         """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
-        self._log = replicated
+        self._replicated = replicated
         self._run_writer = run_writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
@@ -140,12 +140,12 @@ class Snapshots:
     @property
     def log_bytes(self) -> int:
         """Bytes of the log since the current snapshot."""
-        return self._length.since_snapshot(self._log.status())[0]
+        return self._length.since_snapshot(self._replicated.status())[0]
 
     @property
     def log_requests(self) -> int:
         """Requests in the log since the current snapshot, as `Apply.cost` counts them."""
-        return self._length.since_snapshot(self._log.status())[1]
+        return self._length.since_snapshot(self._replicated.status())[1]
 
     @property
     def overdue(self) -> float:
@@ -167,7 +167,7 @@ class Snapshots:
     def check(self) -> bool:
         """Count the log. Whether this proxy has to write a snapshot now; an alarm if one is overdue."""
         now = self._now()
-        status = self._log.status()
+        status = self._replicated.status()
         seen = self._length.count(status)
         if seen is _Seen.RELOAD:
             self._wanted = self._wanted or status.fell_back
@@ -198,12 +198,12 @@ class Snapshots:
             return False
         if not self._wanted and not self.log_requests:
             # Without a new entry no snapshot is written.
-            self._log.outbox.submit(sync_entry())
+            self._replicated.outbox.submit(sync_entry())
             return False
         return True
 
     def _is_worth_it(self) -> bool:
-        status = self._log.status()
+        status = self._replicated.status()
         record = status.record
         if record is None:
             return False
@@ -230,13 +230,13 @@ class Snapshots:
         return gives
 
     def _tree_size(self) -> int:
-        tree = self._log.machine.tree
+        tree = self._replicated.machine.tree
         return tree.data_size + tree.acl_size
 
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
         has_room = pressure is None or pressure.room > pressure.snapshot
-        if has_room or self._log.outbox.is_full:
+        if has_room or self._replicated.outbox.is_full:
             return True
         now = self._now()
         if pressure is not None and now - self._alarmed > _OVERDUE:
@@ -252,7 +252,7 @@ class Snapshots:
     # -- the child -----------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        status = self._log.status()
+        status = self._replicated.status()
         wanted, self._wanted = self._wanted, False
         (me,) = [proxy for proxy in status.living if proxy.incarnation == status.incarnation]
         began = self._now()
@@ -284,27 +284,27 @@ class Snapshots:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _order(self, **what: object) -> dict[str, Any]:
-        return {"prefix": self._log.context.keys.prefix.decode(), "pace": self._pace, **what}
+        return {"prefix": self._replicated.context.keys.prefix.decode(), "pace": self._pace, **what}
 
     # -- after a snapshot ------------------------------------------------------------------------------------
 
     async def _forget(self) -> None:
         """Remove from the state the incarnations that are over and truncated."""
-        status = self._log.status()
+        status = self._replicated.status()
         previous = status.record.previous if status.record else None
         if previous is None:
             return
-        etcd, keys = self._log.context.etcd, self._log.context.keys
+        etcd, keys = self._replicated.context.etcd, self._replicated.context.keys
         try:
             truncated = await applied_in(etcd, keys, previous.name)
             living = {proxy.incarnation for proxy in status.living}
-            machine = self._log.machine
+            machine = self._replicated.machine
             over = {name: machine.applied[name] for name in forgettable(machine, living, truncated or {})}
             for incarnation, applied in over.items():
                 if await drop_incarnation(etcd, keys, incarnation, applied):
                     log.info("forgetting incarnation %s", incarnation)
                     # One that fails is submitted again after the next snapshot.
-                    self._log.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
+                    self._replicated.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
         except EtcdError as error:
             log.warning("cannot drop ended incarnations from the state: %s", error)
 
@@ -316,12 +316,12 @@ class Snapshots:
         if self._checking:
             return None
         self._checking = True
-        reloads = self._log.stats.reloads
+        reloads = self._replicated.stats.reloads
         try:
             result = await self._run_writer(self._order(check_aside=disagreement.checkpoint))
         finally:
             self._checking = False
-        if self._log.stats.reloads != reloads:
+        if self._replicated.stats.reloads != reloads:
             return None  # the state that was in question is gone
         if not result.get("ok"):
             log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
@@ -340,7 +340,7 @@ class Snapshots:
             disagreement.checkpoint,
             disagreement.ours,
         )
-        self._log.follow.distrust()
+        self._replicated.follow.distrust()
         return False
 
 

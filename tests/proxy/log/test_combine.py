@@ -23,7 +23,7 @@ from proxy.log.living import LivingProxy
 from proxy.log.status import Combined
 from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
-from schema.compression import seal
+from schema.compression import wrap
 from schema.entry import FORMAT, EntryWriter, Kind, encode_void
 from schema.keys import Keyspace
 from schema.record import PeerPort
@@ -456,7 +456,7 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
         ends = Ends(secret, bytes(NONCE))
         writer.write(ends.greeting())
         ends.open(await reader.readexactly(len(ends.greeting())))
-        writer.write(ends.seal(b"?" if hello is None else hello.encode()))
+        writer.write(ends.sign(b"?" if hello is None else hello.encode()))
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
@@ -491,7 +491,7 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
         ends = Ends(SECRET, bytes(NONCE))
         writer.write(ends.greeting())
         ends.open(await reader.readexactly(len(ends.greeting())))
-        writer.write(ends.seal(hello.encode()))
+        writer.write(ends.sign(hello.encode()))
         await until(lambda: host.guests[name] is not former)
         assert close.call_count == 1
         assert forget.call_args_list == [mock.call(name)], "it appends itself what it has offered before"
@@ -510,7 +510,7 @@ async def _entered(first: Proxy, second: Proxy) -> tuple[asyncio.StreamReader, a
     ends = Ends(SECRET, bytes(NONCE))
     writer.write(ends.greeting())
     ends.open(await reader.readexactly(len(ends.greeting())))
-    writer.write(ends.seal(hello.encode()))
+    writer.write(ends.sign(hello.encode()))
     return reader, writer, ends
 
 
@@ -520,7 +520,7 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
     """400,000 empty entries held the combiner for seconds."""
     first, second, _ = await cluster.three()
     reader, writer, ends = await _entered(first, second)
-    writer.write(b"".join(ends.seal(encode_entry(number, encode_void(0))) for number in range(1000, 2000)))
+    writer.write(b"".join(ends.sign(encode_entry(number, encode_void(0))) for number in range(1000, 2000)))
     with suppress(ConnectionResetError):
         await reader.read()
     writer.close()
@@ -535,7 +535,7 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
         (b"junk, and more of it", "entry 99: an entry has format 0x6a"),
         (b"E" + encode_void(0)[1:-1], "entry 99: an entry of 49 bytes is damaged"),
         (b"".join((encode_void(0)[:10], b"\xff", encode_void(0)[11:])), "entry 99: an entry of 50 bytes is"),
-        (seal(FORMAT, b"no entry"), "entry 99: an entry's body of 8 bytes is cut short"),
+        (wrap(FORMAT, b"no entry"), "entry 99: an entry's body of 8 bytes is cut short"),
     ],
 )
 async def test_what_is_no_entry_is_not_appended(
@@ -545,7 +545,7 @@ async def test_what_is_no_entry_is_not_appended(
     first, second, _ = await cluster.three()
     reader, writer, ends = await _entered(first, second)
     with mock.patch.object(Combiner, "add") as add:
-        writer.write(ends.seal(encode_entry(99, value)))
+        writer.write(ends.sign(encode_entry(99, value)))
         await reader.read()
     writer.close()
     assert not add.called
@@ -567,8 +567,8 @@ async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Clust
     values = [*map(_entry, kinds), _entry(Kind.CLIENT, bytes(2 << 20))]
     assert max(map(len, values)) < MOST_BYTES
     with mock.patch.object(Combiner, "add") as add:
-        writer.writelines(ends.seal(encode_entry(number, value)) for number, value in enumerate(values, 50))
-        writer.write(ends.seal(encode_entry(90, _entry(Kind.OPEN))))
+        writer.writelines(ends.sign(encode_entry(number, value)) for number, value in enumerate(values, 50))
+        writer.write(ends.sign(encode_entry(90, _entry(Kind.OPEN))))
         refused: list[bytes] = []
         while len(refused) < 1 + len(values):
             refused += ends.open(await reader.read(1000))

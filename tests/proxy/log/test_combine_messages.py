@@ -33,7 +33,7 @@ def _pair(secret: bytes = b"s", other: bytes = b"s") -> tuple[Ends, Ends]:
 def test_messages_come_in_order_however_they_are_split(bodies: list[bytes], cuts: list[int]) -> None:
     one, two = Ends(b"s", b"1" * NONCE), Ends(b"s", b"2" * NONCE)
     one.open(two.greeting())
-    sent = one.greeting() + b"".join(map(one.seal, bodies))
+    sent = one.greeting() + b"".join(map(one.sign, bodies))
     places = [0, *sorted(min(cut, len(sent)) for cut in cuts), len(sent)]
     come = [body for begin, end in itertools.pairwise(places) for body in two.open(sent[begin:end])]
     assert come == bodies
@@ -42,7 +42,7 @@ def test_messages_come_in_order_however_they_are_split(bodies: list[bytes], cuts
 @given(st.integers(0, 1000), st.integers(1, 255))
 def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
     one, two = _pair()
-    sent = bytearray(one.seal(b"first") + one.seal(b"second"))
+    sent = bytearray(one.sign(b"first") + one.sign(b"second"))
     sent[place % len(sent)] ^= change
     with pytest.raises(BadMessage):
         # A size that has become larger is noticed with what follows.
@@ -51,11 +51,11 @@ def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
 
 def test_a_message_is_not_taken_twice_in_another_order_or_back() -> None:
     one, two = _pair()
-    first, second = one.seal(b"first"), one.seal(b"second")
+    first, second = one.sign(b"first"), one.sign(b"second")
     for come in (second, first + first):
-        with pytest.raises(BadMessage, match="seal"):
+        with pytest.raises(BadMessage, match="tag"):
             _pair()[1].open(come)
-    with pytest.raises(BadMessage, match="seal"):
+    with pytest.raises(BadMessage, match="tag"):
         one.open(first)
     assert two.open(first + second) == [b"first", b"second"]
 
@@ -63,7 +63,7 @@ def test_a_message_is_not_taken_twice_in_another_order_or_back() -> None:
 def test_who_does_not_know_the_secret_sends_nothing() -> None:
     one, two = _pair(other=b"t")
     with pytest.raises(BadMessage, match="does not know the secret"):
-        two.open(one.seal(b""))
+        two.open(one.sign(b""))
     with pytest.raises(BadMessage, match="our own greeting"):
         Ends(b"s", b"1" * NONCE).open(one.greeting())
     for come in (b"GET / HTTP/1.1\r\n", bytes(60), GREETING[:-1] + b"2"):
@@ -76,21 +76,21 @@ def test_releases_understand_each_other() -> None:
     one, two = _pair()
     assert one.greeting() == b"zketcd combine 1\n1111111111111111"
     assert (
-        one.seal(Hello(5, "a").encode()).hex() == "00000009565d95ffd3d5d1c281157478d2bcf94d000000000000000561"
+        one.sign(Hello(5, "a").encode()).hex() == "00000009565d95ffd3d5d1c281157478d2bcf94d000000000000000561"
     )
     assert Way(together=False).encode().hex() == "002386f26fc0ffff0001"
-    assert two.seal(encode_entry(7, b"")).hex() == "000000083eca1c6f5861892a29b1c41508a639810000000000000007"
+    assert two.sign(encode_entry(7, b"")).hex() == "000000083eca1c6f5861892a29b1c41508a639810000000000000007"
 
 
 def test_a_large_message_is_refused_before_it_is_here() -> None:
     one, two = _pair()
     with pytest.raises(BadMessage, match="a message of 65544 bytes"):  # nothing is known before the hello
-        _pair()[1].open(one.seal(encode_entry(1, bytes(MOST_BYTES)))[:30])
+        _pair()[1].open(one.sign(encode_entry(1, bytes(MOST_BYTES)))[:30])
     one, two = _pair()
-    two.open(one.seal(b""))
-    assert two.open(one.seal(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
+    two.open(one.sign(b""))
+    assert two.open(one.sign(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
     with pytest.raises(BadMessage, match="a message of"):
-        two.open(one.seal(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
+        two.open(one.sign(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
 
 
 @given(st.integers(0, (1 << 63) - 1), st.text(), st.integers(1, LAST_NUMBER), st.binary())
