@@ -42,8 +42,8 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
     level = servable(await look(etcd, keys), keys, KNOWN).level
     if level < LEVEL:
         raise CommandFailed(
-            f"the tree has level {level}, and budgets need level {LEVEL}. When all proxies are upgraded, run"
-            f" `zketcd snapshot` and `zketcd raise-level {LEVEL}` (docs/upgrading.md)"
+            f"the tree has level {level}, and budgets need level {LEVEL}: run `zketcd snapshot` and"
+            f" `zketcd raise-level {LEVEL}`"
         )
     there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
     if action == "remove":

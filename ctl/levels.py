@@ -53,7 +53,8 @@ async def raise_level(
         for proxy in found.proxies:
             _check(incarnation_of(keys, proxy), proxy.value, level)
         writer = EntryWriter()
-        writer.add(Kind.LEVEL, 0, 0, (), encode_level(level))
+        for each in range(record.level + 1, level + 1):  # so the log tells at which level it began
+            writer.add(Kind.LEVEL, 0, 0, (), encode_level(each))
         key = keys.entry(visitor.incarnation, 1)
         raised = record._replace(level=level)
         txn = Txn(

@@ -32,7 +32,7 @@ class Kind(enum.IntEnum):
     LEVEL = 7  # the semantics' level is raised
     FORGET = 8  # an incarnation that is over is dropped from the state
     FOLLOWED = 9  # what the source has changed that the tree follows (schema.followed)
-    BUDGET = 10  # a budget is set or removed (schema.budgets); from level 2 on
+    BUDGET = 10  # a budget is set or removed (schema.budgets)
 
 
 class Rules(enum.IntFlag):

@@ -411,7 +411,7 @@ def test_upgrade_and_go_back(host: Host, tmp_path: Path) -> None:
 def test_budgets(host: Host) -> None:
     with kazoo(host.zketcd) as client:
         client.create("/app")
-        assert len(host.run(DOCS / "budgets.md")) == 5
+        assert len(host.run(DOCS / "budgets.md")) == 3
 
 
 @pytest.mark.real

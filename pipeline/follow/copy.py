@@ -96,9 +96,8 @@ class Copy(Machine):
     def settings(self, attached: Iterable[int]) -> list[Request]:
         """Requests that give the copy the source's level, budgets, and timeouts of these sessions."""
         source = self._source
-        requests = []
-        if source.level > self.level:
-            requests.append(Request(Kind.LEVEL, 0, 0, (), encode_level(source.level)))
+        levels = range(self.level + 1, source.level + 1)
+        requests = [Request(Kind.LEVEL, 0, 0, (), encode_level(level)) for level in levels]
         ours, theirs = self.budgets.rules, source.budgets.rules
         if ours != theirs:
             gone = {rule.path for rule in ours} - {rule.path for rule in theirs}

@@ -43,6 +43,7 @@ _STATS = "/zookeeper_stats"
 _QUOTA = "/zookeeper/quota"
 #: Nodes whose first children are not counted.
 _FIXED = ("/", "/zookeeper")
+_LEVEL_OF_BUDGETS = 2
 
 
 class NaiveJudge:
@@ -72,7 +73,7 @@ class NaiveJudge:
     ) -> None:
         model = self.model
         if request.kind != Kind.CLIENT:
-            self._of_proxies(incarnation, clock, request, outcome)
+            self._of_proxies(incarnation, clock, request, outcome, machine.level)
             model.zxid = machine.zxid  # a level may spend more of them
             return
         asked: naive.Asked | None = decode_write(request.opcode, Cursor(request.body))
@@ -91,7 +92,9 @@ class NaiveJudge:
                 f" {model.zxid:#x}"
             )
 
-    def _of_proxies(self, incarnation: str, clock: int, request: Request, outcome: Outcome) -> None:
+    def _of_proxies(
+        self, incarnation: str, clock: int, request: Request, outcome: Outcome, level: int
+    ) -> None:
         model = self.model
         try:
             match request.kind:
@@ -109,6 +112,8 @@ class NaiveJudge:
                     model.due(due.path, due.czxid, due.version, due.mtime, never_used=never_used)
                 case Kind.FORGET:
                     model.budgets.behind.pop(decode_forget(request.body).incarnation, None)
+                case Kind.BUDGET if level < _LEVEL_OF_BUDGETS:
+                    raise naive.Refused(ErrorCode.UNIMPLEMENTED)
                 case Kind.BUDGET:
                     model.budgets.set(*decode_rule(request.body), incarnation, clock)
                 case _:

@@ -31,7 +31,6 @@ from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
-from proxy.state import budgets
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable
@@ -171,17 +170,6 @@ class Log:
     def propose_budgets(self, rules: Iterable[Rule]) -> None:
         """Make the budgets of this proxy's operator those of the tree, where they differ. Others stay."""
         there = set(self.machine.budgets.rules)
-        wanted = [rule for rule in rules if rule not in there]
-        if wanted and self.machine.level < budgets.LEVEL:
-            log.error(
-                "--budget has no effect: the tree has level %d, and budgets need level %d. When all proxies"
-                " are upgraded, run `zketcd snapshot` and `zketcd raise-level %d`, and restart this proxy or"
-                " run `zketcd budget set`",
-                self.machine.level,
-                budgets.LEVEL,
-                budgets.LEVEL,
-            )
-            return
 
         def done(rule: Rule, _pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
             if error:
@@ -189,9 +177,10 @@ class Log:
             else:
                 log.info("the budget of %s is %s now", rule.path, rates_text(rule))
 
-        for rule in wanted:
-            body = encode_rule(*rule)
-            self.outbox.submit(CallbackRequest(Kind.BUDGET, 0, 0, (), body, partial(done, rule)))
+        for rule in rules:
+            if rule not in there:
+                body = encode_rule(*rule)
+                self.outbox.submit(CallbackRequest(Kind.BUDGET, 0, 0, (), body, partial(done, rule)))
 
     async def carry_over(
         self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 #: The levels whose rules this release knows.
 KNOWN = frozenset((1, 2))
-#: The level of a new tree: not the newest, so that the former release can still serve it.
-OF_NEW_TREES = 1
+#: The level of a new tree: one that the former release knows too, so that it can still serve the tree. 0.1.0
+#: has none; checkouts from before it began trees of level 1.
+OF_NEW_TREES = 2
 
 
 class UnknownLevel(Exception):

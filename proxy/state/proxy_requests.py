@@ -111,7 +111,7 @@ def _forget(state: State, request: RequestFields) -> Iterable[SessionChange]:
 
 
 def _budget(state: State, request: RequestFields) -> Iterable[SessionChange]:
-    """An operator sets or removes a budget. Where the level has none, all servers refuse it alike."""
+    """An operator sets or removes a budget. At a level without budgets all proxies refuse it alike."""
     rule = decode_rule(request.body)
     if state.level < LEVEL_OF_BUDGETS:
         raise Refusal(ErrorCode.UNIMPLEMENTED)

@@ -12,7 +12,7 @@ from tests.proxy.log.trees import Tree
 
 
 async def make(*, levels: tuple[int, ...] = (1, 2), snapshot: bool = True) -> Tree:
-    tree = await Tree().make()
+    tree = await Tree().make(level=1)
     await tree.come("a", "b", levels=levels)
     if snapshot:
         await tree.snapshot("a")

@@ -23,9 +23,7 @@ from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log.record import look
-from schema.entry import Kind, Request, encode_level
-from schema.record import encode_record
+from schema.entry import Kind, Request
 from tests.proxy.log.trees import Tree, created
 from tests.table import one_by_one
 from zketcd.__main__ import main
@@ -174,7 +172,7 @@ def test_the_log_and_its_sizes(ctl: Ctl) -> None:
     assert "password_hash" not in json.dumps(entries)
     assert "hash" not in ctl("log")
     proxies = [(each["proxy"], each["levels"], each["release"]) for each in ctl.json("proxies")]
-    assert proxies == [("a", [1], "test"), ("b", [1], "test")]
+    assert proxies == [("a", [1, 2], "test"), ("b", [1, 2], "test")]
     assert ctl("proxies").splitlines()[1].split()[-5:] == ["-"] * 5, "proxies of before say no more"
     sizes = ctl.json("sizes")
     assert [(each["proxy"], each["entries"]) for each in sizes["log"]] == [("a", 2), ("b", 3)]
@@ -221,23 +219,13 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
 
 
 def test_levels(ctl: Ctl) -> None:
-    assert ctl("raise-level", "1") == "the tree has level 1 already\n"
+    assert ctl("raise-level", "2") == "the tree has level 2 already\n"
     assert "applies level 1, 2, not 3" in ctl("raise-level", "3", status=1)
 
 
 def test_budgets(ctl: Ctl) -> None:
     assert ctl("budget", "list") == "there are no budgets\n"
-    assert "budgets need level 2" in ctl("budget", "set", "/one=5/s", status=1)
     assert "is no budget such as" in ctl("budget", "set", "/one=5", status=2)
-
-    async def raised(tree: Tree) -> None:
-        await _resumed(tree)
-        await tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
-        found = await look(tree.etcd, tree.keys)
-        assert found.record is not None
-        await tree.etcd.txn(Txn((), (Put(tree.keys.tree, encode_record(found.record._replace(level=2))),)), 5)
-
-    ctl.run(raised)
     assert ctl("budget", "set", "/one=5/s,1MB/s", "/=7kB/s").splitlines() == [
         "the budget of /one is 5/s,1MB/s now",
         "the budget of / is 7kB/s now",

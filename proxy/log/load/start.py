@@ -23,7 +23,7 @@ from proxy.state.machine import Machine
 from proxy.state.node import full_node
 from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
-from schema.entry import Kind, decode_entry
+from schema.entry import Kind, decode_entry, decode_level
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.paths import CONFIG
@@ -237,17 +237,21 @@ class _Load:
     def _new_machine(self, caught: Caught) -> Machine:
         """The empty tree with which the log begins."""
         record = caught.record
-        is_raised = any(self._raises_level(kv) for kv in caught.entries)
-        return capture.new_machine(record.cluster_id, OF_NEW_TREES if is_raised else record.level)
+        raised = [level for kv in caught.entries for level in self._raised_to(kv)]
+        return capture.new_machine(record.cluster_id, min(raised) - 1 if raised else record.level)
 
-    def _raises_level(self, entry: KeyValue) -> bool:
-        """Such an entry is the first and only one of a command (`ctl.visitor`)."""
+    def _raised_to(self, entry: KeyValue) -> list[int]:
+        """The levels to which an entry raises the tree, one after another.
+
+        Such an entry is the first and only one of a command (`ctl.visitor`).
+        """
         try:
             if self._keys.parse(entry.key).number != 1:
-                return False
-            return any(request.kind == Kind.LEVEL for request in decode_entry(entry.value).requests)
+                return []
+            requests = decode_entry(entry.value).requests
+            return [decode_level(each.body).level for each in requests if each.kind == Kind.LEVEL]
         except BadValue:
-            return False  # the replay says what is wrong
+            return []  # the replay says what is wrong
 
     def _no_base(self, record: TreeRecord) -> TreeNotServable:
         prefix = self._keys.prefix.decode()

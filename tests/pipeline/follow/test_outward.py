@@ -19,7 +19,7 @@ from proxy.log.follow.catch_up import Caught, catch_up
 from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.budgets import encode_rule
-from schema.entry import Kind, Request, encode_epoch, encode_level
+from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
 from tests.pipeline.follow.running import Failing
 from tests.proxy.log.trees import Tree
@@ -126,7 +126,6 @@ async def test_zxids_of_a_new_epoch(world: World) -> None:
 
 async def test_digests_of_a_tree_with_budgets(world: World) -> None:
     """ZooKeeper has none, so they are not in its digest."""
-    await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
     await world.tree.send("a", [Request(Kind.BUDGET, 0, 0, (), encode_rule("/n", 1000, 0))])
     for _ in range(2):
         await world.write()

@@ -227,7 +227,9 @@ async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.
     assert (await world.check()).sessions[session].timeout_ms == 7119
 
 
-async def test_levels_epochs_and_settings(world: World) -> None:
+async def test_levels_epochs_and_settings() -> None:
+    world = World()
+    await world.tree.make("a", level=1)
     await world.level()
     await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
     record = await world.tree.record()

@@ -12,7 +12,7 @@ from proof.simulation.naive_judge import NaiveJudge
 from proxy.state import budgets, transaction
 from proxy.state.ops import delete, remove_recursive, set_acl
 from schema.budgets import encode_rule
-from schema.entry import Identity, Kind, Request, Rules, encode_forget, encode_level, encode_node_due
+from schema.entry import Identity, Kind, Request, Rules, encode_forget, encode_node_due
 from tests.proxy.state.world import HOME, Open, World, request_of
 
 _RULES = int(Rules.EXTENDED_TYPES | Rules.KEEPER | Rules.ENFORCE_QUOTA | Rules.SASL)
@@ -33,7 +33,6 @@ class _Judged:
         self._chance = Random(7)
         for session in range(len(USERS)):
             self._do(request_of(Open(session + 1)))
-        self._do(Request(Kind.LEVEL, 0, 0, (), encode_level(2)))
         self._ask(zk.create(ROOT))
 
     def run(self) -> None:

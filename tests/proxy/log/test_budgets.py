@@ -9,13 +9,16 @@ import pytest
 from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl
+from lab.fakes.etcd import FakeEtcdClient
 from proxy.log.append import outbox
 from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import Header
+from proxy.log.record import create
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
-from schema.entry import Entry, Kind, Request, encode_level, encode_terms
+from schema.entry import Entry, Kind, Request, encode_terms
+from schema.keys import Keyspace
 from tests.proxy.log.proxies import Reply, World, answered
 from tests.proxy.log.trees import created
 
@@ -33,7 +36,6 @@ async def world() -> AsyncIterator[World]:
 async def test_proxies_of_one_tree_take_the_same_decisions(world: World) -> None:
     pair = await world.pair()
     one, two = pair
-    await answered([one.submit(Kind.LEVEL, 0, body=encode_level(2))])
     await answered([two.submit(Kind.BUDGET, 0, body=encode_rule("/x", 2, 0)), one.create(1, "/x")])
     replies: list[Reply] = []
     for number in range(30):
@@ -56,12 +58,11 @@ async def test_proxies_of_one_tree_take_the_same_decisions(world: World) -> None
 async def test_at_level_1_every_proxy_refuses_a_budget(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
+    await create(FakeEtcdClient(world.store), Keyspace("/t"), 1)
     one, two = await world.pair()
-    refused = one.submit(Kind.BUDGET, 0, body=encode_rule("/x", 1, 0))
-    await answered([refused])
-    assert refused.error == ErrorCode.UNIMPLEMENTED
     two.log.propose_budgets([Rule("/x", 1, 0)])
-    assert "budgets need level 2" in caplog.text
+    await world.agree()
+    assert "the budget /x=1/s was refused" in caplog.text
     await world.check()
     assert not one.log.machine.budgets
 
@@ -69,7 +70,6 @@ async def test_at_level_1_every_proxy_refuses_a_budget(
 async def test_a_proxy_makes_its_budgets_the_trees(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     one, two = await world.pair()
-    await answered([one.submit(Kind.LEVEL, 0, body=encode_level(2))])
     await answered([one.submit(Kind.BUDGET, 0, body=encode_rule("/other", 7, 0))])
     rules = [Rule("/x", 5, 0), Rule("/y", 0, 1000)]
     await world.agree()
@@ -88,7 +88,7 @@ class Proxy:
     """An outbox of the proxy "own", on a tree with a spent budget of /x, and one of /y."""
 
     def __init__(self) -> None:
-        self.machine = new_machine(1, 2)
+        self.machine = new_machine(1)
         self.reported: list[str] = []
         self.outbox = Outbox(budgets=SpentBudgets(self.machine, self.reported.append))
         self.outbox.incarnation = "own"

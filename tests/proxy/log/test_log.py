@@ -206,8 +206,7 @@ async def test_random_histories(world: World, seed: int) -> None:
     proxies = [await world.proxy() for _ in range(3)]
     has_budget = seed % 3 == 1
     if has_budget:
-        level = proxies[0].submit(Kind.LEVEL, 0, body=encode_level(2))
-        await answered([level, proxies[0].submit(Kind.BUDGET, 0, body=encode_rule("/", 2, 0))])
+        await answered([proxies[0].submit(Kind.BUDGET, 0, body=encode_rule("/", 2, 0))])
     sessions = {proxy: [10 * index + number for number in (1, 2, 3)] for index, proxy in enumerate(proxies)}
     for proxy in proxies:
         await answered([proxy.open(session) for session in sessions[proxy]])

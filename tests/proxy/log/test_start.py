@@ -12,6 +12,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follower import Follower
 from proxy.log.load.start import NotInLog, Wanted, load_as_of, load_to_serve
 from proxy.log.record import TreeNotServable
+from proxy.state.level import OF_NEW_TREES
 from schema.budgets import encode_rule
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
@@ -21,9 +22,9 @@ from tests.proxy.log.trees import Ran, Tree, created, pages_of, value_of
 class World(Tree):
     """A tree on the model, and a proxy that has followed it from the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int = OF_NEW_TREES) -> None:
         super().__init__()
-        self.follower = Ran(self.store)
+        self.follower = Ran(self.store, level=level)
 
     async def load(self, *, make: bool = True) -> Loaded:
         return await load_to_serve(FakeEtcdClient(self.store), self.keys, make=make)
@@ -205,9 +206,8 @@ async def test_the_first_snapshot_may_be_damaged_too(tree: World) -> None:
 
 
 async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tree_had_then() -> None:
-    tree = World()
-    await tree.make()
-    await tree.come("a", levels=(1, 2))
+    tree = World(level=1)
+    await tree.make("a", level=1)
     refused = Request(Kind.BUDGET, 0, 0, (), encode_rule("/", 1, 0))  # level 1 has no budgets
     await tree.send("a", [refused])
     first = (await tree.snapshot("a")).ref

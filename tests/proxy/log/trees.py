@@ -55,9 +55,9 @@ class Tree:
         self.revisions: dict[str, int] = {}  # of proxy keys
         self.numbers: dict[str, int] = {}
 
-    async def make(self, *incarnations: str) -> "Tree":
+    async def make(self, *incarnations: str, level: int = OF_NEW_TREES) -> "Tree":
         """The tree, with these proxies."""
-        await create(self.etcd, self.keys, OF_NEW_TREES)
+        await create(self.etcd, self.keys, level)
         await self.come(*incarnations)
         return self
 
@@ -75,7 +75,7 @@ class Tree:
         """The state of a proxy that has been there from the beginning, up to a revision."""
         return Ran(self.store).follow(upto)
 
-    async def come(self, *incarnations: str, levels: tuple[int, ...] = (1,)) -> None:
+    async def come(self, *incarnations: str, levels: tuple[int, ...] = (1, 2)) -> None:
         """Proxies come, each with a session of its own in its first entry."""
         for incarnation in incarnations:
             value = encode_proxy(ProxyValue(levels, "test"))
@@ -153,8 +153,8 @@ def hash_of(text: str) -> int:
 class Ran:
     """A proxy that has been there from the beginning: the whole history of a fake, applied."""
 
-    def __init__(self, store: FakeEtcd, prefix: str = "/t") -> None:
-        self.machine = capture.new_machine(store.cluster_id)
+    def __init__(self, store: FakeEtcd, prefix: str = "/t", level: int = OF_NEW_TREES) -> None:
+        self.machine = capture.new_machine(store.cluster_id, level)
         self._follower = Follower(Keyspace(prefix))
         self._seen = 1
         self._store = store
