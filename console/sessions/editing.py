@@ -16,6 +16,7 @@ from console.sessions.local_session import LocalSession, NoAnswer, NoSession
 from proxy.frontend.audit import CONSOLE
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities, Identity
+from proxy.support.controls import shortened
 from schema.znode import MAX_TTL
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "aut
 # Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
 _MOST_TOGETHER = 500
 _MOST_BYTES = 256 << 10
+_MOST_OF_PATH = 1024  # characters of a path in the log
 
 _WORDS: dict[int, tuple[int, str]] = {
     ErrorCode.NO_NODE: (404, "there is no such znode"),
@@ -188,4 +190,6 @@ def _words(err: int) -> tuple[int, str]:
 
 def _log(editor: Editor, what: str, path: str, outcome: str) -> None:
     users = ", ".join(user or "local" for user in editor.users)
-    log.info("console: %r from %s: %s %r: %s", users, editor.address, what, path, outcome)
+    log.info(
+        "console: %r from %s: %s %r: %s", users, editor.address, what, shortened(path, _MOST_OF_PATH), outcome
+    )

@@ -18,6 +18,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import SCHEMES, named
 from proxy.state.sessions import session_text
 from proxy.support import logs
+from proxy.support.controls import shortened
 from proxy.support.environment import HOST
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ _ANSWERS = {
     ErrorCode.SESSION_EXPIRED: (HTTPStatus.NOT_FOUND, "there is no such session"),
     ErrorCode.NOT_READ_ONLY: (HTTPStatus.SERVICE_UNAVAILABLE, "this proxy only reads"),
 }
+_MOST_OF_NAMES = 256  # characters
 _UNKNOWN = HTTPStatus.SERVICE_UNAVAILABLE, "etcd did not take the request: look whether the session is there"
 
 
@@ -150,4 +152,4 @@ def _as_int(value: object) -> int:
 def _name_of(identities: Identities, address: str) -> str:
     """Who asks, for the logs."""
     names = [named(each) for each in identities if each.scheme in SCHEMES]
-    return f"{','.join(names)} from {address}"
+    return f"{shortened(','.join(names), _MOST_OF_NAMES)} from {address}"

@@ -17,7 +17,7 @@ from proxy.state.effect import Effect, path_of
 from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
-from proxy.support.controls import CONTROLS
+from proxy.support.controls import CONTROLS, shortened
 
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
 CONSOLE = "console"
@@ -139,8 +139,7 @@ def _line(*pairs: tuple[str, str]) -> str:
 
 
 def _shown(value: str) -> str:
-    if len(value) > _MOST:
-        value = f"{value[:_MOST]}..."
+    value = shortened(value, _MOST)
     return value if value.isprintable() else value.translate(_ESCAPES)
 
 
@@ -151,7 +150,7 @@ def _user(identities: Iterable[Identity]) -> str:
         return names
     # Clients choose their digest users, as many as they like: so these come last.
     chosen_last = sorted(identities, key=lambda each: each.scheme == "digest")
-    return f"{','.join(_users(chosen_last))[:_MOST_OF_USERS]}..."
+    return shortened(",".join(_users(chosen_last)), _MOST_OF_USERS)
 
 
 def _users(identities: Iterable[Identity]) -> Iterator[str]:

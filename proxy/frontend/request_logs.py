@@ -20,6 +20,7 @@ from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
+from proxy.support.controls import shortened
 from proxy.support.latency import OF_SESSIONS
 
 log = logging.getLogger(__name__)
@@ -190,4 +191,4 @@ def _described(opcode: int, fields: Any) -> str:
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
     path = path_of(fields)
-    return name if path is None else f"{name} {path[:_MOST_OF_PATH]!r}"
+    return name if path is None else f"{name} {shortened(path, _MOST_OF_PATH)!r}"

@@ -19,6 +19,7 @@ from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, MULTI_READ
 from proxy.state.sessions import session_text
 from proxy.support.busiest import Busiest, Fading, Rates
+from proxy.support.controls import shortened
 from schema.paths import prefix_of
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -147,7 +148,7 @@ class Sampling:
         prefix = prefix_of(path[: 4 * _LONGEST], self.options.depth)
         if not prefix.isprintable():
             prefix = ascii(prefix)[1:-1]
-        return prefix if len(prefix) <= _LONGEST else f"{prefix[:_LONGEST]}..."
+        return shortened(prefix, _LONGEST)
 
     # -- what was counted ----------------------------------------------------------------------------------
 

@@ -18,10 +18,13 @@ from proxy.frontend.request_logs import Stages
 from proxy.frontend.requests import Author, Marked, Received, Write, path_in
 from proxy.state.effect import path_of
 from proxy.state.sessions import session_text
+from proxy.support.controls import shortened
 from proxy.traces.span import Span, Tracer
 
 # Errors from this one up to OK are server errors, those below it client errors (KeeperException.Code).
 _API_ERROR = -100
+# Characters of a path. Clients choose it, and thousands of spans wait if the collector does not answer.
+_MOST_OF_PATH = 256
 
 
 AnyFramer: TypeAlias = "Framer | OpeningFramer | TracedFramer | MarkingFramer"
@@ -113,7 +116,7 @@ class Traces:
             events = (("read", began),)
             path = path_in(opcode, packet, position)
         if path is not None:
-            attributes["zookeeper.path"] = path
+            attributes["zookeeper.path"] = shortened(path, _MOST_OF_PATH)
         failed = ""
         if err:
             name = ErrorCode(err).name if err in ErrorCode._value2member_map_ else str(err)

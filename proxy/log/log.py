@@ -397,11 +397,11 @@ class Log:
                 self.incarnations.registration.key_gone(name)
                 self._sessions.proxy_gone(name, proxy.lease if proxy is not None else 0)
             case QuotaExceeded(path, what):
-                self._about_path.of(path).warn("quota exceeded at %s: %s", path, what)
+                self._about_path.warn(path, "quota exceeded at %s: %s", what)
             case BudgetSpent(path):
                 self.stats.throttled[path] += 1
                 words = "the budget of %s is spent: requests are refused with THROTTLEDOP"
-                self._about_path.of(path).warn(words, path)
+                self._about_path.warn(path, words)
             case Disagreement():
                 self._disagreement(notice)
             case Broken(error):

@@ -1,4 +1,7 @@
-"""The characters of a client's text that a log or a terminal must not get as they are. Pure."""
+"""What of a client's text must not get into a log, a span or a terminal: too much of it, and control characters.
+
+Pure.
+"""
 
 # C0, DEL, C1; what ends a line, is invisible, or changes the direction of text. First and last of each range.
 _RANGES = (
@@ -12,3 +15,8 @@ _RANGES = (
 )
 #: Their numbers.
 CONTROLS = frozenset(code for first, last in _RANGES for code in range(first, last + 1))
+
+
+def shortened(text: str, most: int) -> str:
+    """The first `most` characters of a client's text, and dots in place of the rest."""
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable
 
+from proxy.support.controls import shortened
 from proxy.support.environment import HOST, Clock
 
 _INTERVAL = 30.0  # seconds between two warnings of one kind
@@ -64,8 +65,11 @@ class LogsByPath:
         self._by_path: dict[str, ThrottledLog] = {}
         self._others = make()
 
-    def of(self, path: str) -> ThrottledLog:
-        """The log of a path."""
+    def warn(self, path: str, message: str, *arguments: object) -> None:
+        """Log a warning about a path, which is the message's first argument."""
+        self._of(path).warn(message, shortened(path, _LONGEST_PATH), *arguments)
+
+    def _of(self, path: str) -> ThrottledLog:
         found = self._by_path.get(path)
         if found is None:
             if len(self._by_path) >= _PATHS or len(path) > _LONGEST_PATH:

@@ -48,7 +48,7 @@ def test_what_no_span_can_have_for_its_parent(text: bytes) -> None:
     ]
 
 
-@pytest.mark.parametrize("state", [b"a=\\n", b"\xff", b"\x01"])
+@pytest.mark.parametrize("state", [b"a=\\n", b"\xff", b"\x01", b"a=" + b"b" * 511])
 def test_a_tracestate_that_cannot_be_is_left_out(state: bytes) -> None:
     assert decode_context(_UUID + b"\n1\n" + state + b"\n0\n") == TraceContext(_TRACE, 1, 0, "")
 

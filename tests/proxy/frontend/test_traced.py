@@ -79,6 +79,16 @@ def test_requests_that_come_together() -> None:
         assert moments == sorted(moments)
 
 
+def test_a_long_path_is_cut() -> None:
+    """Thousands of spans wait for a collector that does not answer."""
+    client, tracer = _traced()
+    client.send(packet(1, create("/" + "x" * 500)))
+    client.commit()
+    client.send(packet(2, get("/" + "y" * 500)))
+    found = [span.attributes["zookeeper.path"] for span in tracer.spans]
+    assert found == ["/" + "x" * 255 + "...", "/" + "y" * 255 + "..."]
+
+
 def test_a_multi_says_how_many_parts_it_has() -> None:
     client, tracer = _traced()
     part = struct.pack(">i?i", OpCode.CHECK, False, -1) + pack_string("/") + struct.pack(">i", -1)

@@ -73,13 +73,19 @@ def test_no_word_is_looked_at_twice(letters: int) -> None:
     assert _VARIABLE.sub("#", f"of {'a' * letters} {'b' * letters}7c") == f"of {'a' * letters} #"
 
 
-def test_paths_have_logs_of_their_own_within_bounds() -> None:
+def test_paths_have_logs_of_their_own_within_bounds(caplog: pytest.LogCaptureFixture) -> None:
     logs = LogsByPath(lambda: ThrottledLog(LOG))
-    first = logs.of("/0")
-    assert logs.of("/1") is not first
-    assert logs.of("/" + "x" * 5000) is logs.of("/" + "y" * 5000)
     for number in range(1000):
-        logs.of(f"/{number}")
-    assert logs.of("/0") is first
-    assert logs.of("/998") is logs.of("/999")
+        logs.warn(f"/{number}", "quota exceeded at %s: %s", "count=2 limit=1")
+    warned = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 256 + 1, "all others have one log"
     assert len(logs._by_path) == 256
+
+
+@pytest.mark.parametrize("length", [1024, 1025, 1_000_000])
+def test_a_long_path_of_a_client_does_not_fill_the_log(caplog: pytest.LogCaptureFixture, length: int) -> None:
+    logs = LogsByPath(lambda: ThrottledLog(LOG))
+    logs.warn("/" + "x" * (length - 1), "quota exceeded at %s: %s", "count=2 limit=1")
+    (record,) = caplog.records
+    shown = "/" + "x" * 1023 + "..." * (length > 1024)
+    assert record.getMessage() == f"quota exceeded at {shown}: count=2 limit=1"
