@@ -71,7 +71,7 @@ class ProxyValue(NamedTuple):
     home: Home = Home()
     peer_port: PeerPort = PeerPort()
     #: Seconds of its lease, as etcd has granted it: by this other proxies time its sessions once it is gone.
-    #: 0: it is of a release that does not name it.
+    #: 0: a command's, which has no sessions.
     lease: int = 0
     #: It is a command that acts on the tree: it serves no client, and does nothing for the proxies.
     visits: bool = False

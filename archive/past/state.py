@@ -10,7 +10,6 @@ from archive.files.names import Segment
 from archive.files.segment import Content
 from archive.files.store import Missing, Store
 from proxy.log.load.replay import Execute, Place
-from proxy.log.load.start import forget_ensemble
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
@@ -45,7 +44,6 @@ def _state(store: Store, way: Way, moment: Moment) -> Machine:
     for each in way.segments:
         if each.end.entries > machine.entries:
             replay(machine, read(store, way.run, each), moment)
-    forget_ensemble(machine)
     return machine
 
 

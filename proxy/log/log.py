@@ -26,7 +26,7 @@ from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.living import LivingProxies, LivingProxy, Peer
-from proxy.log.load.start import forget_ensemble, load_to_serve
+from proxy.log.load.start import load_to_serve
 from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
@@ -260,7 +260,6 @@ class Log:
             await self._until(self.follow.record.complete.wait())
             reads.cancel()
             await self.applier.worker.drained()
-            forget_ensemble(self.machine)
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
         if self.follow.last_load.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")

@@ -75,25 +75,6 @@ def test_export_leaves_it_out(tmp_path: Path) -> None:
     assert config_of(rows(reader.read(reader.partitions()[0]))) == fixed_row(CONFIG)
 
 
-@pytest.mark.parametrize(
-    ("version", "left"),
-    [(-1, b""), (0, MEMBERS)],  # 0: a client's own write
-    ids=["imported", "written"],
-)
-async def test_a_tree_that_was_imported_before_is_cleaned(
-    version: int, left: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipeline.etcd.columns.without_members", lambda batch: batch)
-    etcd = FakeEtcdClient(FakeEtcd())
-    await load_tree(
-        etcd, KEYS, [row._replace(version=version) if row.path == CONFIG else row for row in TREE]
-    )
-    tree = (await start.load_as_of(etcd, KEYS)).machine.tree
-    assert (tree.nodes[CONFIG].data, tree.nodes[CONFIG].mtime) == (left, 77)
-    sizes = sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
-    assert tree.data_size == sizes
-
-
 @pytest.mark.parametrize(("least", "sizes"), [(1, [2, 1, 3]), (3, [3, 3]), (4, [6]), (7, [6])])
 def test_batches_are_joined(least: int, sizes: list[int]) -> None:
     rows = [node(f"/{number}") for number in range(6)]

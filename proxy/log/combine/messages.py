@@ -27,6 +27,7 @@ _TAG = 16  # bytes
 _HEAD = Struct(">I16s")
 _REVISION = Struct(">q")
 _NUMBER = Struct(">Q")
+_WAY = _NUMBER.pack(0)  # in place of an entry's number
 _MOST = MOST_BYTES + _NUMBER.size  # bytes of a body
 _MOST_OF_HELLO = 256  # and of the first one, of which nothing is known before it is complete
 
@@ -61,14 +62,15 @@ class Way(NamedTuple):
     usually: bool = True
 
     def encode(self) -> bytes:
-        """Its bytes: as of a refused entry that no proxy has sent, so that older releases ignore it."""
-        return encode_entry(LAST_NUMBER, bytes(self))
+        """Its bytes."""
+        return _WAY + bytes(self)
 
 
 def decode_told(body: bytes) -> Way | int:
     """What the combiner says: a way, or the number of an entry that it refuses. Raises BadMessage."""
-    number, value = decode_entry(body)
-    return Way(*map(bool, value[:2])) if number == LAST_NUMBER else number
+    if body.startswith(_WAY):
+        return Way(*map(bool, body[len(_WAY) : len(_WAY) + 2]))
+    return decode_entry(body)[0]
 
 
 def encode_entry(number: int, value: bytes) -> bytes:

@@ -20,13 +20,11 @@ from proxy.log.record import TIMEOUT, Look, TreeNotServable, look, servable, unk
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.node import full_node
 from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, decode_entry, decode_level
 from schema.errors import BadValue
 from schema.keys import Keyspace
-from schema.paths import CONFIG
 from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
@@ -117,20 +115,6 @@ async def _retried(one_try: Callable[[], "_Load"], timeout: float | None) -> Loa
             await asyncio.sleep(_RETRY)
 
 
-def forget_ensemble(machine: Machine) -> None:
-    """Empty `/zookeeper/config` where an earlier release has imported the addresses of a ZooKeeper's members.
-
-    Such content has version -1, which no client's write leaves. Nothing else changes, and digests do not
-    include this node: so proxies that have not loaded again yet still agree.
-    """
-    node = machine.tree.nodes.get(CONFIG)
-    if node is not None and node.data and node.version == -1:
-        machine.tree.data_size -= node.size
-        emptied = full_node(machine.tree.nodes, CONFIG)
-        emptied.data = b""
-        emptied.changed()
-
-
 class _Load:
     """One try."""
 
@@ -194,7 +178,6 @@ class _Load:
         await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
         if machine.entries < (self._wanted.entries or 0):
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
-        forget_ensemble(machine)
         return Loaded(
             machine=machine,
             caught=caught._replace(entries=replay.rest()),

@@ -376,7 +376,7 @@ def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
 def test_the_lease_of_the_dead_proxy_counts_not_that_of_the_one_that_ends_its_sessions(
     proxy: Proxy, lease: float, wait: float
 ) -> None:
-    """Its own proxy keeps the connection for the whole timeout. 0: a former release names no lease."""
+    """Its own proxy keeps the connection for the whole timeout. 0: its key, damaged, names no lease."""
     proxy.attached(DEAD, s7=30_000)
     proxy.gone(lease=lease)
     assert proxy.pass_to(150.0) == [(7, DEAD, 100.0 + wait)]

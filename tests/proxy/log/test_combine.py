@@ -12,11 +12,10 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
-from proxy.log.combine import client as line_end
 from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer, append_all
-from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, decode_entry, encode_entry
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, encode_entry
 from proxy.log.context import CombineWaits, LogSettings
 from proxy.log.follow import staleness
 from proxy.log.living import LivingProxy
@@ -253,26 +252,6 @@ async def test_a_proxy_that_comes_is_told_the_way(cluster: Cluster) -> None:
     late = await cluster.proxy()
     await until(lambda: late.log.status().combined == Combined(why="that is quicker now"))
     assert not late.log.combining.client.offer(1, b"", mock.Mock())
-
-
-async def test_a_proxy_of_an_older_release_is_appended_for_whatever_is_chosen(cluster: Cluster) -> None:
-    """It takes a way for the refusal of an entry that it has not sent."""
-    proxies = await cluster.three()
-    old = proxies[1]
-    line = old.log.combining.client.line
-    assert line is not None
-    _choose(proxies, together=False, usually=False)
-    with mock.patch.object(line_end, "decode_told", lambda body: decode_entry(body)[0]):
-        proxies[0].create(1, "/y")
-        await _all_answered(cluster)
-        await until(lambda: not proxies[0].log.combining.server.choice.together)
-        for turn in range(3):
-            _together(cluster, turn)
-            await _all_answered(cluster)
-    assert old.log.combining.client.line is line
-    assert (line.way, line.vain, old.log.stats.offers_refused) == (Way(), 0, 0)
-    assert old.log.stats.offered_entries >= 3
-    await cluster.check()
 
 
 async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
