@@ -187,6 +187,9 @@ class FakeHost:
         self.login: Login | None = None
         self.traces: Traces | None = None
         self.request_logs: RequestLogs | None = None
+        self.sampling = Sampling(
+            TopOptions(sample=0, depth=3, window=60, log=0, rows=20), lambda bits: 0, lambda: 0.0
+        )
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
@@ -214,7 +217,7 @@ class FakeHost:
             self.attach,
             self.answer,
             self.connections,
-            Sampling(TopOptions(sample=0, depth=3, window=60, log=0, rows=20), lambda bits: 0, lambda: 0.0),
+            self.sampling,
             request_logs=self.request_logs,
             traces=self.traces,
             login=self.login,

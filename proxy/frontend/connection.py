@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._opening = Opening()
         self.inbound = Inbound(services.max_frame, keeper=services.context.operations.keeper)
-        self.inbound.sampled = services.sampling.skip()
+        self.inbound.unsampled = services.sampling.skip()
         self.outbound = Outbound(loop)
         self.identity = identity = ClientIdentity(
             services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
@@ -277,13 +277,11 @@ class Connection(asyncio.Protocol):
     def _take_requests(self, frames: list[bytes], received: int) -> None:
         count = len(frames)
         inbound = self.inbound
-        before = inbound.count
-        inbound.count = now = before + count
-        if inbound.sampled < now:
+        inbound.count += count
+        inbound.unsampled = beyond = inbound.unsampled - count
+        if beyond < 0:
             wire = self.order.replies.wire
-            inbound.sampled = now + self.services.sampling.look(
-                self.identity, wire, frames, max(inbound.sampled - before, 0)
-            )
+            inbound.unsampled = self.services.sampling.look(self.identity, wire, frames, beyond + count)
         order = self.order
         order.receive(frames, received)
         queue = order.queue

@@ -32,13 +32,13 @@ _LAST_WAIT = 5
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("_start", "count", "framer", "parked", "sampled")
+    __slots__ = ("_start", "count", "framer", "parked", "unsampled")
 
     def __init__(self, max_frame: int, *, keeper: bool) -> None:
         """`max_frame`: bytes. `keeper`: the client may be Keeper's, whose handshake has another form."""
         self.framer: AnyFramer = OpeningFramer(max_frame, keeper=keeper)
-        self.count = 0  # packets that were handled
-        self.sampled = NEVER  # the `count` before the next request that `sampling` looks at
+        self.count = 0  # packets that were handled, for operators, who can reset it
+        self.unsampled = NEVER  # how many requests pass before the next one that `sampling` looks at
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()
         self._start = 0  # so many of the first ones are handled

@@ -38,8 +38,8 @@ _FOREIGN_TOGETHER = 1000  # keys that are not ours are passed over so many at a 
 # entries, no entry of the wanted revision can follow.
 _LATER_IN_A_ROW = 4096
 
-_OLD_TRIES = 20
-_OLD_PAUSE = 0.1  # seconds between two tries
+_OLD_TRIES = 20  # after the first old answer
+_OLD_PAUSE = 0.1  # seconds before each of them
 
 
 class Truncated(Exception):
@@ -270,15 +270,13 @@ class MonotonicReads:
 
     async def _ask(self, request: Callable[[], Awaitable[T]]) -> T:
         newest = self._newest
-        answer = await request()
-        for _ in range(_OLD_TRIES):
-            if answer.revision >= newest:
-                break
+        tries_left = _OLD_TRIES
+        while (answer := await request()).revision < newest:
+            if not tries_left:
+                raise OldAnswers(
+                    f"its answers are of revision {answer.revision}, and it has shown revision {newest} before"
+                )
+            tries_left -= 1
             await asyncio.sleep(_OLD_PAUSE)
-            answer = await request()
-        else:
-            raise OldAnswers(
-                f"its answers are of revision {answer.revision}, and it has shown revision {newest} before"
-            )
         self._newest = max(self._newest, answer.revision)
         return answer

@@ -18,6 +18,7 @@ from lab.servers.digest_md5 import respond
 from proxy.admin.clients import Clients
 from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import ServedSession
 from proxy.frontend.transport import Outbound
 from proxy.handover.moved import (
@@ -35,6 +36,7 @@ from proxy.handover.moved import (
     watches_of,
 )
 from proxy.handover.sender import _Given
+from proxy.options.top import TopOptions
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
@@ -135,10 +137,15 @@ def _fire_withheld(client: Client) -> None:
     client.host.watches.fire([TreeEvent(EventType.NODE_DATA_CHANGED, "/secret", rights, rights)], 7)
 
 
+def _reset(client: Client) -> Client:
+    Clients(MagicMock(connections=client.host.connections)).reset_connections()
+    return client
+
+
 def _reset_and_watch(client: Client) -> None:
     connection = client.connection
     sent = connection.outbound.sent
-    Clients(MagicMock(connections=client.host.connections)).reset_connections()
+    _reset(client)
     while connection.outbound.sent < sent:
         client.send(_WATCH_A)
 
@@ -195,6 +202,26 @@ def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
     successor.send(packet(3, get("/a"))[9:], packet(4, set_data("/a", b"new")))
     successor.commit()
     assert successor.xids() == [3, -1, 4]
+
+
+class _EveryTenth(Sampling):
+    def skip(self) -> int:
+        return 9
+
+
+@pytest.mark.parametrize(("change", "sampled"), [(_moved, 4), (_reset, 5)])
+def test_another_process_and_a_reset_of_the_counts_make_no_request_more_likely_to_be_sampled(
+    change: Callable[[Client], Client], sampled: int
+) -> None:
+    """The first one of each moved connection was sampled, and after a reset as many were not as had come."""
+    host = FakeHost(FakeLoop())
+    options = TopOptions(sample=1, depth=3, window=60, log=0, rows=20)
+    host.sampling = _EveryTenth(options, lambda bits: 0, lambda: 0.0)
+    client = connected(host)
+    client.send(*(packet(2, get(f"/before/{number}")) for number in range(25)))
+    client = change(client)
+    client.send(*(packet(2, get(f"/after/{number}")) for number in range(25)))
+    assert len(host.sampling.paths()) == sampled
 
 
 def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:

@@ -59,6 +59,13 @@ async def test_the_first_answer_may_have_any_revision_and_later_ones_are_compare
     assert (await etcd.status()).revision == 3
 
 
+async def test_an_answer_to_the_last_try_counts(world: World) -> None:
+    etcd = MonotonicReads(world.client, revision=3)
+    with world.old(times=20):
+        assert (await etcd.range(Get(b"k"), 1.0)).revision == 3
+    assert world.asked == 21
+
+
 async def test_answers_that_stay_old_are_an_error(world: World) -> None:
     etcd = MonotonicReads(world.client, revision=10)
     with pytest.raises(OldAnswers, match="of revision 3, and it has shown revision 10"):
