@@ -16,7 +16,7 @@ from codec import packets
 from codec.constants import CreateMode, ErrorCode, EventType, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.framing import Framer
-from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, LONG, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -168,7 +168,7 @@ def create(
     path: str,
     data: bytes | None = b"",
     mode: int = CreateMode.PERSISTENT,
-    acl: Sequence[Acl] = OPEN_TO_ALL,
+    acl: Sequence[Acl] = OPEN_ACL,
     ttl_ms: int = 0,
 ) -> Request[str]:
     """A new node; the answer is its path, with its number if it is sequential. `ttl_ms`: of modes with a TTL.

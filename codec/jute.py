@@ -75,9 +75,8 @@ class Acl(NamedTuple):
         return f"{self.scheme}:{self.id}:{self.letters}"
 
 
-OPEN_ACL = Acl(31, "world", "anyone")
-# The ACL that gives all clients all permissions. Readers return this very object: it is compared with `is`.
-OPEN_TO_ALL = (OPEN_ACL,)
+OPEN_ACL: Final[tuple[Acl, ...]] = (Acl(31, "world", "anyone"),)
+"""All permissions for all clients. Readers return this very object: the hot path compares with `is`."""
 
 
 def to_text(raw: bytes) -> str:
@@ -235,9 +234,9 @@ class Reader:
 
     def acls(self, steps: Steps = STRAIGHT) -> tuple[Acl, ...] | None:
         """ACL entries after their count, each of whose texts may be `NO_TEXT`; None for a null count."""
-        if self.data.startswith(OPEN_ACLS, self.position):
-            self.position += OPEN_ACLS_SIZE
-            return OPEN_TO_ALL
+        if self.data.startswith(OPEN_ACL_PACKED, self.position):
+            self.position += OPEN_ACL_SIZE
+            return OPEN_ACL
         count = self.count()
         return None if count is None else tuple([self.acl() for _ in steps.each(range(count))])
 
@@ -311,5 +310,5 @@ def pack_acls(acls: Collection[Acl], steps: Steps = STRAIGHT) -> bytes:
 
 
 # What nearly every client sends as the ACL of a create, recognised whole instead of field by field.
-OPEN_ACLS = pack_acls([OPEN_ACL])
-OPEN_ACLS_SIZE = len(OPEN_ACLS)
+OPEN_ACL_PACKED = pack_acls(OPEN_ACL)
+OPEN_ACL_SIZE = len(OPEN_ACL_PACKED)

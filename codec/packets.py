@@ -15,9 +15,9 @@ from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
 from codec.jute import (
     INT,
-    OPEN_ACLS,
-    OPEN_ACLS_SIZE,
-    OPEN_TO_ALL,
+    OPEN_ACL,
+    OPEN_ACL_PACKED,
+    OPEN_ACL_SIZE,
     STRAIGHT,
     Acl,
     Reader,
@@ -127,11 +127,11 @@ def decode_create(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple
         (size,) = _int_at(frame, end)
         data_start = end + 4
         data_end = data_start + size
-        if length >= 0 and size >= 0 and frame.startswith(OPEN_ACLS, data_end):
-            acls_end = data_end + OPEN_ACLS_SIZE
+        if length >= 0 and size >= 0 and frame.startswith(OPEN_ACL_PACKED, data_end):
+            acls_end = data_end + OPEN_ACL_SIZE
             (flags,) = _int_at(frame, acls_end)
             path = frame[start:end].decode()
-            return (path, frame[data_start:data_end], OPEN_TO_ALL, flags), acls_end + 4
+            return (path, frame[data_start:data_end], OPEN_ACL, flags), acls_end + 4
     except (StructError, UnicodeDecodeError):
         pass
     return _careful_create(frame, position, steps)

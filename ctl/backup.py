@@ -14,14 +14,14 @@ from datetime import datetime
 from pathlib import Path
 
 from cli.output import CommandFailed, Output, counted, size
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from codec.seal import sealed_tail
 from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.support.files import sync_folder
 from schema.paths import parent_of
-from schema.znode import OPEN_ACL, session_of
+from schema.znode import session_of
 
 _PARTIAL = ".partial"
 _TOGETHER = 1000  # znodes of one write

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from codec.jute import OPEN_ACL
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 from proxy.state.node import Node
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 
 _ACL = ZnodeRow._fields.index("acl")
 _ROWS = 4096  # in one batch

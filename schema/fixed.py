@@ -4,9 +4,9 @@ Zxids and times are 0, and no child was ever created: DataTree's constructor put
 counting them. DataTree.addConfigNode sets the ACL of `/zookeeper/config`, which leaves aversion -1.
 """
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 
 _READ_ONLY_ACL = (Acl(1, "world", "anyone"),)
 

@@ -12,14 +12,14 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema.budgets import NO_BUDGETS, BudgetsValue, pack_budgets, unpack_budgets
 from schema.compression import unwrap, unwrap_head, wrap
 from schema.entry import PASSWORD_HASH_SIZE
 from schema.errors import BadValue
 from schema.json_values import number, pack_json, text, unpack_json
 from schema.text import Fields, pack_texts, to_bytes, to_text
-from schema.znode import OPEN_ACL, Stored, Znode
+from schema.znode import Stored, Znode
 
 NODES_FORMAT = 0x4E  # "N"
 SESSIONS_FORMAT = 0x53  # "S"

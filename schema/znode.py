@@ -1,13 +1,10 @@
 """A znode: the one place where its fields are declared, and how ZooKeeper shows them to clients."""
 
 from operator import attrgetter
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import Acl
 from codec.packets import STAT
-
-# The one tuple that stands for `world:anyone`, all permissions: the hot path compares with `is`.
-OPEN_ACL: Final[tuple[Acl, ...]] = OPEN_TO_ALL
 
 # ZooKeeper keeps a node's kind in ephemeralOwner (EphemeralType): the lowest long is a container, a top
 # byte of 0xff is a TTL node, its five lowest bytes the TTL in milliseconds; clients see 0 for both.

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import OPEN_ACL, Acl
 from console.answers import arguments
 from console.answers.znodes import kind_of
 from console.people.logins import Refused
@@ -129,7 +129,7 @@ def _entries(found: Any, path: str) -> tuple[Acl, ...]:
         raise Refused(400, f"the file does not have the ACL of {path!r}: its passwords could not be read")
     if not isinstance(found, list) or len(found) > _MOST_ENTRIES or not all(map(_is_entry, found)):
         raise Refused(400, f"the ACL of {path!r} is no list of [permissions, scheme, id]")
-    return tuple(Acl(*entry) for entry in found) or tuple(OPEN_TO_ALL)
+    return tuple(Acl(*entry) for entry in found) or OPEN_ACL
 
 
 def _is_entry(entry: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from codec import client as zk
 from codec.client import MultiFailed, Request, ZooKeeperError
 from codec.constants import CreateMode, ErrorCode
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import OPEN_ACL, Acl
 from console.people.logins import Refused
 from console.sessions.local_session import LocalSession, NoAnswer, NoSession
 from proxy.frontend.audit import CONSOLE
@@ -32,7 +32,7 @@ MODES = {
 }
 _FLAGS = {kind: flags for kind, flags in MODES.items() if kind != "sequential"}
 #: The ACLs that a new node can get: for all clients, or for the proven identities of its creator.
-ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "auth", ""),)}
+ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_ACL, "creator": (Acl(31, "auth", ""),)}
 # Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
 _MOST_TOGETHER = 500
 _MOST_BYTES = 256 << 10
@@ -120,7 +120,7 @@ def _creation(item: Item) -> Request[str]:
         raise Refused(400, f"{item.path}: kind is one of {', '.join(_FLAGS)}")
     if item.kind == "ttl" and not 1 <= item.ttl <= MAX_TTL:
         raise Refused(400, f"{item.path}: ttl is in milliseconds, from 1 to {MAX_TTL}")
-    return zk.create(item.path, item.data, flags, item.acl or OPEN_TO_ALL, item.ttl)
+    return zk.create(item.path, item.data, flags, item.acl or OPEN_ACL, item.ttl)
 
 
 async def delete_all(editor: Editor, paths: Sequence[str]) -> int:

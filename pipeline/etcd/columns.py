@@ -13,14 +13,13 @@ import numpy.typing
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from pipeline.batches import without_members
 from pipeline.formats import digest
 from pipeline.table import ZNODES
 from schema import pages
 from schema.errors import BadValue
 from schema.paths import ZOOKEEPER
-from schema.znode import OPEN_ACL
 
 _ACL = ZNODES.field("acl").type
 _LONGS = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "owner")

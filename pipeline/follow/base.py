@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterator, Mapping
 
 from codec import snapshot_file
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
 from pipeline.etcd.sessions import session_of, unknown_session
@@ -20,7 +20,6 @@ from proxy.state.node import Node, make_node
 from proxy.support.memory import uncollected
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
-from schema.znode import OPEN_ACL
 
 _STEP = 64 << 20  # bytes of a snapshot between two reports
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from codec import snapshot_file
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from codec.seal import sealed_tail
 from pipeline.batches import fixed_row, row_of
 from pipeline.errors import Failure
@@ -24,7 +24,6 @@ from pipeline.table import AclRow, SessionRow, TransactionRow
 from proxy.state.machine import Machine
 from proxy.support.files import sync_folder
 from schema.paths import CONFIG
-from schema.znode import OPEN_ACL
 
 MARK = "zketcd-export.json"  # marks a directory as an export; next to version-2
 _KEPT = 3  # snapshots, as autopurge.snapRetainCount

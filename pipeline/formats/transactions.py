@@ -168,12 +168,12 @@ def _path(reader: Reader) -> str:
     return raw.decode()
 
 
-_OPEN = (AclRow(*jute.OPEN_ACL),)  # what most nodes have
+_OPEN = (AclRow(*jute.OPEN_ACL[0]),)  # what most nodes have
 
 
 def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
-    if reader.data.startswith(jute.OPEN_ACLS, reader.position):
-        reader.position += jute.OPEN_ACLS_SIZE
+    if reader.data.startswith(jute.OPEN_ACL_PACKED, reader.position):
+        reader.position += jute.OPEN_ACL_SIZE
         return _OPEN
     count = reader.count()
     if count is None:

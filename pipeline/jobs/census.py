@@ -15,6 +15,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from codec.jute import OPEN_ACL
 from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
@@ -23,7 +24,6 @@ from pipeline.formats import digest
 from pipeline.reading import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
-from schema.znode import OPEN_ACL
 
 _MOST_TOLD = 100  # obstacles of one task that are reported with their paths
 _LONG_PATH = 4096  # characters; a longer one is checked alone

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cli.output import one_line, show
 from codec.constants import ErrorCode, OpCode
+from codec.jute import OPEN_ACL
 from pipeline.errors import Failure
 from pipeline.etcd import columns
 from pipeline.etcd.records import kind_of
@@ -26,7 +27,6 @@ from pipeline.options import check_trees
 from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
 from schema.paths import ROOT, prefix_of
-from schema.znode import OPEN_ACL
 
 _EPHEMERAL = "ephemeral"
 _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")

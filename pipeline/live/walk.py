@@ -16,11 +16,12 @@ from codec import client as zk
 from codec.client import Children, Dialogue, NodeAcl, NullableData, Request, ZooKeeperError
 from codec.constants import ErrorCode, Xid
 from codec.errors import MalformedPacket
+from codec.jute import OPEN_ACL
 from pipeline.addresses import Identity
 from pipeline.errors import Failure
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
-from schema.znode import OPEN_ACL, wrap_int
+from schema.znode import wrap_int
 
 #: What a walk cannot read.
 LOSSES = (

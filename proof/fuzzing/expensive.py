@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
 from proxy.frontend.limits import LIMITS
 from proxy.frontend.requests import AuthEntries
@@ -33,7 +33,6 @@ from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_terms
-from schema.znode import OPEN_ACL
 
 _CREATES = [opcode for opcode, write in EXTENDED.writes.items() if write.effect is Effect.CREATES]
 _OWN, _OTHER = 1, 2  # sessions

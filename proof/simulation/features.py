@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import OPEN_ACL, Acl
 from lab.oracle import requests as oracle
 from lab.servers.digest_md5 import respond
 from proof.history import CloseSession, History
@@ -144,13 +144,13 @@ def _any(rng: Random) -> oracle.Request:
 def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
     """An ACL for a node."""
     if path == _OWNED:
-        return rng.choice((OPEN_TO_ALL, (Acl(31, "digest", identity(USERS[0])), *_READ_ONLY)))
+        return rng.choice((OPEN_ACL, (Acl(31, "digest", identity(USERS[0])), *_READ_ONLY)))
     if path not in _LEAVES:
-        return OPEN_TO_ALL if rng.random() < 0.95 else _BAD
+        return OPEN_ACL if rng.random() < 0.95 else _BAD
     users = tuple(Acl(31, "digest", identity(user)) for user in USERS)
     by_sasl = (Acl(31, "sasl", rng.choice(USERS)), Acl(1, "world", "anyone"))
     return rng.choice(
-        (*[OPEN_TO_ALL] * 8, users, users[:1], by_sasl, _AUTH, _READ_ONLY, _BY_ADDRESS, _ELSEWHERE, _BAD)
+        (*[OPEN_ACL] * 8, users, users[:1], by_sasl, _AUTH, _READ_ONLY, _BY_ADDRESS, _ELSEWHERE, _BAD)
     )
 
 

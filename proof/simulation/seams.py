@@ -23,6 +23,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from codec.jute import OPEN_ACL
 from proof.simulation.environment import SeededRandomness, SimulatedClock
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
@@ -33,7 +34,6 @@ from proxy.state.machine import Machine
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, RequestFields
-from schema.znode import OPEN_ACL
 
 #: The level that a simulated next release knows besides today's, and all that it knows.
 NEXT_LEVEL = max(KNOWN) + 1

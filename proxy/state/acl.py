@@ -8,13 +8,12 @@ import re
 from collections.abc import Sequence
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import NO_TEXT, Acl
+from codec.jute import NO_TEXT, OPEN_ACL, Acl
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.rights import OPEN, Rights, permits, rights_of
-from schema.znode import OPEN_ACL
 
 
 def expand(

@@ -11,14 +11,14 @@ from struct import Struct
 from typing import TypeAlias
 
 from codec.constants import ErrorCode
-from codec.jute import INT, NULL, Acl, from_text, pack_strings
+from codec.jute import INT, NULL, OPEN_ACL, Acl, from_text, pack_strings
 from codec.packets import STAT
 from proxy.state import bounded
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.rights import OPEN, Rights, rights_of
 from schema.pages import NodePage
-from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_int
+from schema.znode import Fields, Znode, pack_stat, session_of, wrap_int
 
 # So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16

@@ -12,13 +12,12 @@ from operator import is_not
 from weakref import WeakValueDictionary
 
 from codec.constants import ErrorCode
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from proxy.state.auth.scheme import Identities, Key
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.pages import ENTRY_BYTES
-from schema.znode import OPEN_ACL
 
 _ALL = -1  # every bit, and so every permission
 # So many keys are looked at one by one; more have tables, which need more memory.

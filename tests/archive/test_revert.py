@@ -13,7 +13,7 @@ from archive.past.state import state_at
 from cli.client import Client as SessionClient
 from cli.client import Refused
 from codec import client as zk
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import OPEN_ACL, Acl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
@@ -180,7 +180,7 @@ def test_what_others_have_changed_is_a_conflict(world: World) -> None:
     nodes = seen_by(client).nodes
     assert (nodes[ROOT][0], nodes[f"{ROOT}/a"][0]) == (b"by another", b"one")
     assert f"{ROOT}/new" in nodes, "it has a node that is left"
-    assert nodes[f"{ROOT}/q"][2] == OPEN_TO_ALL
+    assert nodes[f"{ROOT}/q"][2] == OPEN_ACL
     assert world.revert("--force", "--yes")[0] == 0
     assert _content(seen_by(client).nodes) == _content(world.good.nodes)
     assert client.stat(f"{ROOT}/session") is not None

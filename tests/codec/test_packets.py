@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codec import keeper, packets
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import NO_TEXT, OPEN_ACL, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import NO_TEXT, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from lab import records
 from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
@@ -161,9 +161,9 @@ def test_every_cut_is_malformed_and_what_trails_is_left(opcode: int, data: st.Da
 
 
 def test_the_acl_of_most_nodes_is_one_object() -> None:
-    packet = pack_string("/a") + pack_buffer(b"") + pack_acls([OPEN_ACL]) + b"\0\0\0\3"
-    assert packets.decode_create(packet, 0)[0][2] is OPEN_TO_ALL
-    assert packets.read_create(Reader(packet))[2] is OPEN_TO_ALL
+    packet = pack_string("/a") + pack_buffer(b"") + pack_acls(OPEN_ACL) + b"\0\0\0\3"
+    assert packets.decode_create(packet, 0)[0][2] is OPEN_ACL
+    assert packets.read_create(Reader(packet))[2] is OPEN_ACL
 
 
 def _exactly(decode: Callable[[], Any]) -> Any:

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from console.walks.listing import _CHUNK, _LONG, MOST_CHARACTERS, first_of, ordered, walk
 from proxy.state.auth.digest import digest_identity
 from proxy.state.node import Node, make_node
 from proxy.state.tree import Tree
-from schema.znode import OPEN_ACL
 
 _AMY = digest_identity(b"amy:secret")
 _HERS = (Acl(31, "digest", _AMY.id),)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from cli.output import CommandFailed
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from ctl import backup as module
 from ctl.backup import backup
 from pipeline.formats.snapshot import check_seal
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.state.node import make_node
-from schema.znode import CONTAINER_OWNER, OPEN_ACL
+from schema.znode import CONTAINER_OWNER
 from tests.pipeline.trees import read
 
 _NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)

@@ -19,7 +19,7 @@ def test_a_multi_of_checks_of_long_acls_lets_others_read(start: Start) -> None:
         client.create("/n")
         for node in range(_NODES):
             acl = [Acl(31, "ip", f"10.{node}.{place >> 8}.{place & 255}/32") for place in range(_ENTRIES)]
-            client.call(create(f"/n/{node}", acl=[*acl, OPEN_ACL]))
+            client.call(create(f"/n/{node}", acl=[*acl, *OPEN_ACL]))
         other.sync()
         checks = multi([check(f"/n/{number % _NODES}") for number in range(_CHECKS)])
         with ThreadPoolExecutor(1) as threads:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from codec.jute import OPEN_ACLS, pack_buffer
+from codec.jute import OPEN_ACL, OPEN_ACL_PACKED, pack_buffer
 from schema.entry import EntryWriter, Identity, decode_entry
 from schema.pages import decode_nodes, split_nodes
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 
 _ZNODES = 1_000_000
 _noise = random.Random(1)
@@ -36,7 +36,7 @@ def _znodes(count: int) -> list[tuple[str, Znode]]:
 
 def _create(number: int) -> bytes:
     path = b"/bench/worker-%02d/node-%010d" % (number % 64, number)
-    return pack_buffer(path) + pack_buffer(_hex(100)) + OPEN_ACLS + bytes(4)
+    return pack_buffer(path) + pack_buffer(_hex(100)) + OPEN_ACL_PACKED + bytes(4)
 
 
 def _best(work: Callable[[], object], times: int = 1, rounds: int = 5) -> float:

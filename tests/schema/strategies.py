@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema.entry import Identity
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 
 LONGS = st.integers(min_value=-(1 << 63), max_value=(1 << 63) - 1)
 UNSIGNED = st.integers(min_value=0, max_value=(1 << 64) - 1)

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.jute import OPEN_ACL
 from schema.errors import BadValue
 from schema.followed import Counts, Followed, counts_of, decode_followed, encode_followed
 from schema.pages import SessionValue
-from schema.znode import OPEN_ACL, Znode, stat_of
+from schema.znode import Znode, stat_of
 from tests.schema.strategies import LONGS, fields
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema import pages
 from schema.budgets import BudgetsValue, BudgetValue
 from schema.compression import wrap
@@ -30,7 +30,7 @@ from schema.pages import (
     split_nodes,
     split_sessions,
 )
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import INTS, LONGS, PATHS, TEXTS, UNSIGNED, ZNODES, fields
 from tests.table import one_by_one

@@ -5,13 +5,13 @@ from base64 import b64encode
 
 import pytest
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema import compression
 from schema.compression import wrap
 from schema.errors import BadValue
 from schema.pages import decode_nodes, encode_nodes, page_header, split_nodes
 from schema.pieces import PIECE_FORMAT, VALUE_BYTES, Joiner, cut, join
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 from tests.schema.damage import assert_all_damage_is_refused
 from tests.schema.strategies import fields
 from tests.table import one_by_one

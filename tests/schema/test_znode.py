@@ -5,30 +5,14 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec import jute
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from schema.fixed import fixed_nodes
 from schema.paths import SPECIAL_PATHS, parent_of
-from schema.znode import (
-    CONTAINER_OWNER,
-    MAX_TTL,
-    OPEN_ACL,
-    Znode,
-    pack_stat,
-    session_of,
-    ttl_of,
-    ttl_owner,
-    wrap_int,
-)
+from schema.znode import CONTAINER_OWNER, MAX_TTL, Znode, pack_stat, session_of, ttl_of, ttl_owner, wrap_int
 from tests.schema.strategies import INTS, LONGS, ZNODES, fields
 from tests.table import one_by_one
 
 _STAT = struct.Struct(">qqqqiiiqiiq")
-
-
-def test_the_open_acl_is_the_one_that_the_codec_makes() -> None:
-    assert OPEN_ACL is jute.OPEN_TO_ALL
-    assert jute.Reader(jute.OPEN_ACLS).acls() is OPEN_ACL
 
 
 @one_by_one(

@@ -12,7 +12,7 @@ from cli.output import counted, one_line, say, show
 from codec import client as zk
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
-from codec.jute import OPEN_TO_ALL, Acl
+from codec.jute import OPEN_ACL, Acl
 from schema.paths import ROOT
 from zketcd.online import nodes, options
 from zketcd.online.shell import Shell
@@ -57,7 +57,7 @@ def _create(session: Client, given: Any) -> int:
     if given.parents:
         nodes.create_parents(session, given.path)
     mode = (_WITH_TTL if given.ttl else _MODES)[given.mode]
-    show(session.call(zk.create(given.path, data, mode, given.acl or OPEN_TO_ALL, given.ttl)))
+    show(session.call(zk.create(given.path, data, mode, given.acl or OPEN_ACL, given.ttl)))
     return 0
 
 

@@ -12,7 +12,7 @@ from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
-from codec.jute import OPEN_TO_ALL
+from codec.jute import OPEN_ACL
 from schema.paths import ROOT, is_valid, join, parent_of
 from zketcd.online import nodes, quoting
 
@@ -185,7 +185,7 @@ class Shell:
         if flags not in _FLAGS or not 1 <= len(rest) <= 3:
             raise ValueError(_HELP["create"])
         data = rest[1] if len(rest) > 1 else ""
-        acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else OPEN_TO_ALL
+        acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else OPEN_ACL
         created = zk.create(self._path(rest[0]), _bytes(data), _FLAGS[flags], acl)
         show(self._session.call(created))
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, assert_never
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from proxy.log.append.pending import Pending
 from proxy.log.status import Pressure, Stats
 from proxy.state.effect import Effect, path_of
@@ -44,7 +44,7 @@ from proxy.support import probe
 from schema.entry import Kind, size_of
 from schema.pages import size_of_acl
 from schema.record import SnapshotRef
-from schema.znode import OPEN_ACL, session_of
+from schema.znode import session_of
 
 log = logging.getLogger(__name__)
 

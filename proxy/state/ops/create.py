@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from codec.constants import CreateMode, ErrorCode, Perms
-from codec.jute import pack_string
+from codec.jute import OPEN_ACL, pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder_in_steps, read_create_ttl
 from proxy.state.node import Node
 from proxy.state.operation import Effect, Holds, WriteOperation
@@ -11,7 +11,7 @@ from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, is_valid
-from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
+from schema.znode import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
 
 Created: TypeAlias = tuple[str, Node]
 

@@ -7,10 +7,10 @@ them. If the tree itself has a node at such a path, clients see that node instea
 from collections.abc import Iterable, Mapping
 
 from codec.constants import KeeperFeature
+from codec.jute import OPEN_ACL
 from proxy.state.node import FullNode, Node, new_node
 from proxy.state.rights import OPEN
 from proxy.state.transaction import SYSTEM
-from schema.znode import OPEN_ACL
 
 _FOLDER = f"/{SYSTEM}"
 _FLAGS = f"{_FOLDER}/feature_flags"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from pipeline.batches import batch_of, rows_of
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, begin
@@ -14,7 +14,7 @@ from pipeline.table import AclRow, SessionRow, ZnodeRow
 from proxy.etcd.interface import Etcd
 from schema.keys import Keyspace
 from schema.record import TreeRecord
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import Znode
 
 FIXED = [
     ZnodeRow("/zookeeper", b"", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from codec.constants import CreateMode, ErrorCode, OpCode
-from codec.jute import OPEN_TO_ALL
+from codec.jute import OPEN_ACL
 from proof.simulation.reserve import ReserveJudge
 from proof.simulation.simulation import Simulation
 from proof.simulation.sometimes import EPHEMERAL, LENT, WHOLE_AGAIN
@@ -32,7 +32,7 @@ def test_refusals_that_may_not_be() -> None:
         return found
 
     ephemeral, lasting = (
-        ("/l/e", b"", OPEN_TO_ALL, mode) for mode in (CreateMode.EPHEMERAL, CreateMode.PERSISTENT)
+        ("/l/e", b"", OPEN_ACL, mode) for mode in (CreateMode.EPHEMERAL, CreateMode.PERSISTENT)
     )
     machine.tree.ephemerals[2] = {"/l/a", "/l/b"}  # it has used a part of its share
     assert refused(1, OpCode.CREATE, lasting) == []

@@ -11,7 +11,7 @@ import pytest
 
 from codec.client import connect, framed
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter, OpCode
-from codec.jute import INT, LONG, OPEN_TO_ALL, pack_acls, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, LONG, OPEN_ACL, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
@@ -331,7 +331,7 @@ def test_set_watches_does_not_keep_the_log_from_being_applied(client: Client) ->
 
 def _create(xid: int, path: str) -> bytes:
     return framed(
-        xid, OpCode.CREATE, pack_string(path) + pack_buffer(b"") + pack_acls(OPEN_TO_ALL) + INT.pack(0)
+        xid, OpCode.CREATE, pack_string(path) + pack_buffer(b"") + pack_acls(OPEN_ACL) + INT.pack(0)
     )
 
 

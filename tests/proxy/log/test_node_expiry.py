@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from codec.constants import ErrorCode
+from codec.jute import OPEN_ACL
 from proxy.log.append.outbox import Outbox
 from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.log import Log
@@ -18,7 +19,7 @@ from proxy.state.expiry import Expiry
 from proxy.state.node import Node, make_node
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, NodeDue, decode_node_due
-from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
+from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.log.proxies import until
 
 _QUICK = Pace(check_interval=5, max_per_minute=600_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import INT, OPEN_TO_ALL, Acl, pack_string
+from codec.jute import INT, OPEN_ACL, Acl, pack_string
 from proxy.log.append import space
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
@@ -158,7 +158,7 @@ def _request(words: Sequence[str]) -> zk.Request[object]:
         case ["set", path, size]:
             return zk.set_data(path, bytes(int(size)))
         case ["set-acl", path]:
-            return zk.set_acl(path, OPEN_TO_ALL)
+            return zk.set_acl(path, OPEN_ACL)
         case ["check", path]:
             return zk.check(path)
         case ["delete", path]:
@@ -195,7 +195,7 @@ def test_the_bytes_of_acls_are_growth() -> None:
     request = zk.set_acl("/a", long)
     world.apply([Request(Kind.CLIENT, 1, request.opcode, (), request.body)])
     assert world.space._tree_size - size == 12 + len("digest") + 350_002
-    assert world.goes(zk.set_acl("/a", OPEN_TO_ALL), 2) == "appended"
+    assert world.goes(zk.set_acl("/a", OPEN_ACL), 2) == "appended"
 
 
 def test_a_refused_request_behind_others_is_counted_once() -> None:

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from codec.constants import ErrorCode
-from codec.jute import NO_TEXT, Acl
+from codec.jute import NO_TEXT, OPEN_ACL, Acl
 from proxy.state.acl import expand, shown
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import ALWAYS, offered
 from proxy.state.outcome import Refusal
 from proxy.state.rights import rights_of
-from schema.znode import OPEN_ACL
 from tests.table import one_by_one
 
 

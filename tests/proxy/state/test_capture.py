@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from lab.oracle.requests import Create, CreateContainer, CreateTtl, SetAcl, SetData
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
@@ -13,7 +13,6 @@ from proxy.state.node import make_node
 from schema.errors import BadValue
 from schema.fixed import fixed_nodes
 from schema.pages import decode_state, encode_nodes, encode_state, page_header
-from schema.znode import OPEN_ACL
 from tests.proxy.state.world import CLUSTER, World, all_pages, assert_sound, reloaded
 from tests.table import one_by_one
 

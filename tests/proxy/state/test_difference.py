@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import EventType
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from lab.oracle.requests import Create, SetAcl
 from proxy.state.difference import Difference, session_changes
 from proxy.state.node import Node, make_node
@@ -14,7 +14,6 @@ from proxy.state.pause import NO_PAUSE
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
-from schema.znode import OPEN_ACL
 from tests.proxy.state.requests import SESSIONS, requests
 from tests.proxy.state.world import (
     HOME,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.jute import OPEN_ACL
 from pipeline.formats.compression import opened
 from pipeline.formats.digest import signed
 from pipeline.formats.snapshot import SnapshotReader, check_seal
@@ -12,7 +13,6 @@ from proxy.state.digest import Digest, node_hash, session_hash, whole
 from proxy.state.node import FullNode, Node, make_node
 from proxy.state.pause import Lengths, Pause
 from proxy.state.sessions import Session
-from schema.znode import OPEN_ACL
 from tests.pipeline.trees import SAMPLES
 
 _FIELDS = ("owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion")

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from codec.jute import OPEN_ACL
 from proxy.state.expiry import Expiry
 from proxy.state.node import FullNode
 from schema.entry import NodeDue
-from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, ttl_owner
+from schema.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 from tests.table import one_by_one
 
 _DAY = 86_400_000  # ms

@@ -9,7 +9,7 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
+from codec.jute import INT, NULL, OPEN_ACL_PACKED, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
 from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
@@ -59,7 +59,7 @@ def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int
 # -- zxids ---------------------------------------------------------------------------------------------------
 
 _CUT = b"\0\0"
-_NO_PATH = NULL + pack_buffer(b"") + OPEN_ACLS + INT.pack(0)
+_NO_PATH = NULL + pack_buffer(b"") + OPEN_ACL_PACKED + INT.pack(0)
 _BEGUN = pack_string("/x") + pack_buffer(b"")
 _NO_ID = _BEGUN + INT.pack(1) + INT.pack(1) + pack_string("ip") + NULL + INT.pack(0)
 _MARSHALLING = ErrorCode.MARSHALLING_ERROR
@@ -89,11 +89,11 @@ def _in_multi(opcode: int, body: bytes) -> bytes:
         (OpCode.DELETE, NULL, _MARSHALLING, 0),
         (OpCode.DELETE_CONTAINER, NULL, _MARSHALLING, 0),
         (OpCode.SET_DATA, NULL + pack_buffer(b"") + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
-        (OpCode.SET_ACL, NULL + OPEN_ACLS + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
+        (OpCode.SET_ACL, NULL + OPEN_ACL_PACKED + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
         (OpCode.MULTI, _CUT, _MARSHALLING, 1),
         (OpCode.MULTI, _in_multi(OpCode.CREATE, _NO_PATH), _MARSHALLING, 1),
         (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + NULL + INT.pack(0)), _MARSHALLING, 0),
-        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + OPEN_ACLS + INT.pack(99)), _MARSHALLING, 1),
+        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + OPEN_ACL_PACKED + INT.pack(99)), _MARSHALLING, 1),
         (OpCode.MULTI, _in_multi(99, b""), _MARSHALLING, 1),
         (OpCode.CHECK, pack_string("/a") + INT.pack(-1), ErrorCode.UNIMPLEMENTED, 0),
     ],

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from proxy.state import node as module
 from proxy.state.digest import node_hash, page_hash
 from proxy.state.node import FullNode, PackedNode, full_node, make_node, new_node, nodes_of
 from proxy.state.rights import OPEN
 from schema.pages import NodePage, encode_nodes
-from schema.znode import CONTAINER_OWNER, OPEN_ACL, Fields, Znode, pack_stat, ttl_owner
+from schema.znode import CONTAINER_OWNER, Fields, Znode, pack_stat, ttl_owner
 
 _ACL = (Acl(1, "ip", "::1"),)
 _FIELDS = Znode.__slots__

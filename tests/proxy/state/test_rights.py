@@ -10,14 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import Acl
+from codec.jute import OPEN_ACL, Acl
 from proxy.state import rights as module
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand, permits, rights_of
-from schema.znode import OPEN_ACL
 from tests.proxy.state.test_pause import Counting
 from tests.table import one_by_one
 

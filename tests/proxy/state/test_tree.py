@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.jute import OPEN_ACL
 from proxy.state.node import Node, make_node
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from proxy.state.subtree import subtree
 from proxy.state.tree import Tree
 from schema.paths import ROOT, parent_of
-from schema.znode import OPEN_ACL
 
 
 def _node() -> Node:

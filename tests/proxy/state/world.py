@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
-from codec.jute import Acl, Reader, pack_strings
+from codec.jute import OPEN_ACL, Acl, Reader, pack_strings
 from codec.packets import MULTI_HEADER, STAT
 from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData, encode_body, opcode
 from lab.oracle.requests import Request as AnyRequest
@@ -29,7 +29,7 @@ from schema.entry import (
     encode_terms,
 )
 from schema.paths import parent_of
-from schema.znode import OPEN_ACL, Znode, pack_stat
+from schema.znode import Znode, pack_stat
 
 HOME = "home"
 CLUSTER = 7

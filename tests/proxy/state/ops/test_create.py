@@ -4,7 +4,7 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import NullString
-from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
+from codec.jute import INT, NULL, OPEN_ACL, OPEN_ACL_PACKED, pack_buffer, pack_string
 from codec.packets import STAT
 from lab.oracle.requests import Create, CreateIfNotExists, Delete, SetData
 from proof.naive import Answer
@@ -17,7 +17,7 @@ from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.entry import Rules
-from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
+from schema.znode import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
 from tests.proxy.state.ops.room import do, room
 from tests.proxy.state.world import all_pages, assert_sound, client, reloaded
 from tests.table import one_by_one
@@ -87,9 +87,9 @@ def test_ttl_nodes_can_be_switched_off() -> None:
 
 
 def test_null_paths() -> None:
-    raw = b"head" + pack_string(None) + pack_buffer(b"d") + OPEN_ACLS + INT.pack(5) + b"\0" * 7 + b"\7"
+    raw = b"head" + pack_string(None) + pack_buffer(b"d") + OPEN_ACL_PACKED + INT.pack(5) + b"\0" * 7 + b"\7"
     assert CREATE_TTL.decode(raw, 4) == ((None, b"d", OPEN_ACL, 5, 7), len(raw))
-    raw = b"head" + NULL + pack_buffer(b"") + OPEN_ACLS + INT.pack(0)
+    raw = b"head" + NULL + pack_buffer(b"") + OPEN_ACL_PACKED + INT.pack(0)
     with pytest.raises(NullString) as null:
         CREATE_IF_NOT_EXISTS.decode(raw + b"more", 4)
     assert null.value.end == len(raw)
@@ -123,7 +123,7 @@ def test_a_sequence_goes_round_as_javas() -> None:
 
 def test_the_answers_on_the_wire() -> None:
     world = room()
-    body = pack_string("/a") + pack_buffer(b"abc") + OPEN_ACLS + INT.pack(1)
+    body = pack_string("/a") + pack_buffer(b"abc") + OPEN_ACL_PACKED + INT.pack(1)
     assert world.enter(client(1, OpCode.CREATE, body), clock=5) == [(0, b"\0\0\0\2/a")]
     body = body.replace(b"/a", b"/b")
     (outcome,) = world.enter(client(1, OpCode.CREATE2, body), clock=5)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, NULL, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import INT, NULL, OPEN_ACL_PACKED, Acl, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import (
     MULTI_HEADER,
     read_create,
@@ -29,7 +29,7 @@ _END = MULTI_HEADER.pack(-1, True, -1)
 
 
 def _create(flags: int) -> bytes:
-    return pack_string("/a") + pack_buffer(b"") + OPEN_ACLS + INT.pack(flags)
+    return pack_string("/a") + pack_buffer(b"") + OPEN_ACL_PACKED + INT.pack(flags)
 
 
 @one_by_one(
@@ -141,7 +141,9 @@ def _multis(draw: st.DrawFn) -> bytes:
         if _CAREFUL[opcode] is not read_path_version:
             raw += pack_buffer(draw(st.sampled_from([b"data", b"", None])))
         if _CAREFUL[opcode] in (read_create, read_create_ttl):
-            raw += draw(st.sampled_from([OPEN_ACLS, OPEN_ACLS, pack_acls([Acl(1, "ip", "::1")]), NULL]))
+            raw += draw(
+                st.sampled_from([OPEN_ACL_PACKED, OPEN_ACL_PACKED, pack_acls([Acl(1, "ip", "::1")]), NULL])
+            )
         raw += INT.pack(draw(st.integers(-1, 7)))
         if opcode == OpCode.CREATE_TTL:
             raw += bytes(8)

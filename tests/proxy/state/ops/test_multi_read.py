@@ -4,7 +4,7 @@ import pytest
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, NULL, OPEN_ACL_PACKED, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proxy.state.ops import MULTI_READ
 from proxy.state.outcome import Refusal
@@ -65,7 +65,7 @@ def test_results_in_order_and_no_watch() -> None:
     assert world.watches.total() == 0
 
 
-_CREATE = pack_buffer(b"") + OPEN_ACLS
+_CREATE = pack_buffer(b"") + OPEN_ACL_PACKED
 
 
 @one_by_one(
