@@ -152,14 +152,15 @@ _int_at = INT.unpack_from
 class Reader:
     """Reads one jute value after another. Every method raises MalformedPacket where ZooKeeper's fails.
 
-    Bytes left over at the end are no error: ZooKeeper ignores them.
+    Bytes left over at the end are no error: ZooKeeper ignores them. `steps`: for the entries of an ACL.
     """
 
-    __slots__ = ("data", "position")
+    __slots__ = ("_steps", "data", "position")
 
-    def __init__(self, data: bytes, position: Number = 0) -> None:
+    def __init__(self, data: bytes, position: Number = 0, steps: Steps = STRAIGHT) -> None:
         self.data = data
         self.position = position
+        self._steps = steps
 
     @property
     def remaining(self) -> Number:
@@ -232,13 +233,13 @@ class Reader:
         count = self.count()
         return None if count is None else [self.string() for _ in range(count)]
 
-    def acls(self, steps: Steps = STRAIGHT) -> tuple[Acl, ...] | None:
+    def acls(self) -> tuple[Acl, ...] | None:
         """ACL entries after their count, each of whose texts may be `NO_TEXT`; None for a null count."""
         if self.data.startswith(OPEN_ACL_PACKED, self.position):
             self.position += OPEN_ACL_SIZE
             return OPEN_ACL
         count = self.count()
-        return None if count is None else tuple([self.acl() for _ in steps.each(range(count))])
+        return None if count is None else tuple([self.acl() for _ in self._steps.each(range(count))])
 
     def acl(self) -> Acl:
         """An entry of an ACL, as `acls` returns them."""

@@ -9,7 +9,7 @@ and raise MalformedPacket, or its NullString where the packet is whole but the p
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
@@ -41,6 +41,7 @@ CreateTtl: TypeAlias = tuple[str | None, bytes | None, tuple[Acl, ...] | None, i
 SetData: TypeAlias = tuple[str, bytes | None, int]
 SetAcl: TypeAlias = tuple[str, tuple[Acl, ...] | None, int]
 Record = TypeVar("Record")
+Record_co = TypeVar("Record_co", covariant=True)
 
 _int_at = INT.unpack_from
 _pack_reply = Struct(">iiqi").pack  # length, then a reply header
@@ -50,7 +51,8 @@ _NOTIFICATION_XID = int(Xid.NOTIFICATION)  # a plain number packs faster than an
 
 
 # The decoders of what changes something return the record and the position behind it: they serve requests by
-# themselves and parts of a multi alike. Those of reads, always alone in a packet, return the record only.
+# themselves and parts of a multi alike. `steps`: for the entries of an ACL, which may be very many. Those of
+# reads, always alone in a packet, return the record only.
 #
 # Of all these, the hot ones first try what most packets look like, in as few steps as possible. Whatever is
 # unusual (nulls, other ACLs, bad UTF-8, cut packets) they leave to their sisters read_*, which define the
@@ -58,24 +60,19 @@ _NOTIFICATION_XID = int(Xid.NOTIFICATION)  # a plain number packs faster than an
 # 0.15 against 0.45. Reading the last field proves those before it whole: no length is negative.
 
 
-def decoder(read: Callable[[Reader], Record]) -> Callable[[bytes, int], tuple[Record, int]]:
+class Decode(Protocol[Record_co]):
+    """A decoder of what changes something."""
+
+    def __call__(self, frame: bytes, position: int, steps: Steps = STRAIGHT, /) -> tuple[Record_co, int]:
+        """The record, and the position behind it."""
+
+
+def decoder(read: Callable[[Reader], Record]) -> Decode[Record]:
     """The decoder of what `read` reads, for requests that are not hot."""
 
-    def decode(frame: bytes, position: int) -> tuple[Record, int]:
-        reader = Reader(frame, position)
-        return read(reader), reader.position
-
-    return decode
-
-
-def decoder_in_steps(
-    read: Callable[[Reader, Steps], Record],
-) -> Callable[..., tuple[Record, int]]:
-    """As `decoder`, for requests with an ACL: what decodes may go over its entries in steps."""
-
     def decode(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[Record, int]:
-        reader = Reader(frame, position)
-        return read(reader, steps), reader.position
+        reader = Reader(frame, position, steps)
+        return read(reader), reader.position
 
     return decode
 
@@ -104,7 +101,7 @@ def decode_path_watch(frame: bytes, position: int) -> tuple[str, bool]:
     return read_path_watch(Reader(frame, position))
 
 
-def decode_path_version(frame: bytes, position: int) -> tuple[PathVersion, int]:
+def decode_path_version(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[PathVersion, int]:
     """The path and version of delete and check."""
     try:
         (length,) = _int_at(frame, position)
@@ -115,11 +112,11 @@ def decode_path_version(frame: bytes, position: int) -> tuple[PathVersion, int]:
             return (frame[start:end].decode(), version), end + 4
     except (StructError, UnicodeDecodeError):
         pass
-    return _careful_path_version(frame, position)
+    return _careful_path_version(frame, position, steps)
 
 
 def decode_create(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[Create, int]:
-    """Path, data, ACL and flags of create, create2 and createContainer. `steps`: for the ACL's entries."""
+    """Path, data, ACL and flags of create, create2 and createContainer."""
     try:
         (length,) = _int_at(frame, position)
         start = position + 4
@@ -137,7 +134,7 @@ def decode_create(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple
     return _careful_create(frame, position, steps)
 
 
-def decode_set_data(frame: bytes, position: int) -> tuple[SetData, int]:
+def decode_set_data(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[SetData, int]:
     """Path, data and version of setData."""
     try:
         (length,) = _int_at(frame, position)
@@ -151,7 +148,7 @@ def decode_set_data(frame: bytes, position: int) -> tuple[SetData, int]:
             return (frame[start:end].decode(), frame[data_start:data_end], version), data_end + 4
     except (StructError, UnicodeDecodeError):
         pass
-    return _careful_set_data(frame, position)
+    return _careful_set_data(frame, position, steps)
 
 
 # The same at a reader's position, which moves behind the record. A null path is raised only once the whole
@@ -171,14 +168,14 @@ def read_path_version(reader: Reader) -> PathVersion:
     return present(path, reader.position), version
 
 
-def read_create(reader: Reader, steps: Steps = STRAIGHT) -> Create:
+def read_create(reader: Reader) -> Create:
     """decode_create for a reader."""
-    return reader.string(), reader.buffer(), reader.acls(steps), reader.int()
+    return reader.string(), reader.buffer(), reader.acls(), reader.int()
 
 
-def read_create_ttl(reader: Reader, steps: Steps = STRAIGHT) -> CreateTtl:
+def read_create_ttl(reader: Reader) -> CreateTtl:
     """Path, data, ACL, flags and TTL (milliseconds) of createTTL."""
-    return reader.string(), reader.buffer(), reader.acls(steps), reader.int(), reader.long()
+    return reader.string(), reader.buffer(), reader.acls(), reader.int(), reader.long()
 
 
 def read_set_data(reader: Reader) -> SetData:
@@ -187,9 +184,9 @@ def read_set_data(reader: Reader) -> SetData:
     return present(path, reader.position), data, version
 
 
-def read_set_acl(reader: Reader, steps: Steps = STRAIGHT) -> SetAcl:
+def read_set_acl(reader: Reader) -> SetAcl:
     """Path, ACL and version of setACL."""
-    path, acls, version = reader.string(), reader.acls(steps), reader.int()
+    path, acls, version = reader.string(), reader.acls(), reader.int()
     return present(path, reader.position), acls, version
 
 
@@ -201,7 +198,7 @@ def present(path: str | None, end: int) -> str:
 
 
 _careful_path_version = decoder(read_path_version)
-_careful_create = decoder_in_steps(read_create)
+_careful_create = decoder(read_create)
 _careful_set_data = decoder(read_set_data)
 
 

@@ -30,7 +30,7 @@ from proxy.state.ops import EXTENDED, EXTENDED_PARTS, MULTI_READ
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
-from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
+from proxy.state.pause import BRIEFLY, LENGTHS, NO_PAUSE, Lengths, Pause, TooLong
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_terms
 
@@ -310,17 +310,15 @@ class World:
         """At the proxy that has sent it: it is decoded, applied, answered; and the digest is taken."""
         machine = self.machine
         operation = EXTENDED.writes[opcode]
-        if operation.in_steps and self._scale.auth.are_too_much(body, self.identities):
+        if operation.has_acl and self._scale.auth.are_too_much(body, self.identities):
             return Meter(self._meter.now, self._scale.lengths), ErrorCode.INVALID_ACL, 0, 0
         self._entries += 1
         machine.entries += -machine.entries % CHECKPOINT_EVERY - 1  # so that this entry ends with a digest
         meter = Meter(self._meter.now, self._scale.lengths)
         fields = None
         with suppress(MalformedPacket, TooLong):
-            if not operation.in_steps or len(body) <= self._scale.lengths.decoded_at_once:
-                fields, _ = operation.decode(body, 0)
-            else:
-                fields, _ = operation.decode(body, 0, BRIEFLY)
+            is_short = len(body) <= self._scale.lengths.decoded_at_once
+            fields, _ = operation.decode(body, 0, NO_PAUSE if is_short else BRIEFLY)
         meter()
         machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
         machine.transaction.pause = meter

@@ -69,7 +69,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, Sees, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import BRIEFLY, Pause, TooLong, TooMuch
+from proxy.state.pause import BRIEFLY, NO_PAUSE, Pause, TooLong, TooMuch
 
 # Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
 _NO_OPCODE = 1 << 32
@@ -514,14 +514,12 @@ class Order:
         """
         operation = self._writes[opcode]
         position = self.replies.wire.body
-        if operation.in_steps and self._auth_entries.are_too_much(packet, self._author.identities):
+        if operation.has_acl and self._auth_entries.are_too_much(packet, self._author.identities):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            if not operation.in_steps or made + len(packet) <= self._limits.decoded_at_once:
-                fields, _ = operation.decode(packet, position)
-            else:
-                fields, _ = operation.decode(packet, position, BRIEFLY)
+            is_short = made + len(packet) <= self._limits.decoded_at_once
+            fields, _ = operation.decode(packet, position, NO_PAUSE if is_short else BRIEFLY)
         except TooLong:
             pass  # it is decoded only when it is applied
         except MalformedPacket as error:

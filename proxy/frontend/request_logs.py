@@ -176,11 +176,11 @@ def _fields_of(write: Write, pause: Pause) -> Any:
     If such a one was not applied, only its path: to decode the rest takes long, and nothing can rest now.
     """
     operation = EXTENDED.writes[write.opcode]
-    if write.fields is None and operation.in_steps:
+    if write.fields is None:
         with suppress(MalformedPacket):
             if pause is not NO_PAUSE:
                 return operation.decode(write.body, 0, pause)[0]
-            if write.opcode != OpCode.MULTI:
+            if operation.has_path:
                 return Reader(write.body, 0).string(), None, None, None
     return write.fields
 

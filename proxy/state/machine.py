@@ -130,10 +130,7 @@ class Machine(State):
         tx.own = own
         try:
             if fields is None:
-                body = request.body
-                fields, _ = (
-                    operation.decode(body, 0, tx.pause) if operation.in_steps else operation.decode(body, 0)
-                )
+                fields, _ = operation.decode(request.body, 0, tx.pause)
             costs = self.budgets.costs_of(operation.effect, fields, tx.pause) if self.budgets else None
             if costs and (spent := self.budgets.spent(costs)) is not None:
                 # As ZooKeeper, which spends no zxid on a request that it throttles.

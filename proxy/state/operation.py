@@ -13,7 +13,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.effect import Effect as Effect
 from proxy.state.node import Node
 from proxy.state.notifications import Watcher
-from proxy.state.pause import AtOnce, Pause
+from proxy.state.pause import NO_PAUSE, AtOnce, Pause
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
 from proxy.state.watches import WatchTable
@@ -129,20 +129,28 @@ class ReadOperation(NamedTuple):
         return self.steps is not few and not self.in_runs
 
 
+class DecodeWrite(Protocol):
+    """Decodes the fields of a write, from a frame and the position where they begin."""
+
+    def __call__(self, frame: bytes, position: int, pause: Pause = NO_PAUSE, /) -> tuple[Any, int]:
+        """The fields, and the position after them, since they may belong to a part of a multi.
+
+        Raises MalformedPacket; and TooLong if the pause refuses long work.
+        """
+
+
 class WriteOperation(NamedTuple):
     """An operation that may change the tree."""
 
-    # Decodes the fields, from a frame and the position where they begin. Returns them and the position after
-    # them, since they may belong to a part of a multi. Raises MalformedPacket.
-    decode: Callable[..., tuple[Any, int]]
+    decode: DecodeWrite
     # Evaluates the fields; the result is what `reply` needs. Raises Refusal.
     apply: Callable[[Transaction, Any], Any]
     # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
     # What `reply` returns, if it can be a part of a multi.
     holds: Holds = Holds.NOTHING
-    # The request has parts, or an ACL: `decode` also has a Pause. What takes long is decoded when applied.
-    in_steps: bool = False
+    # The request has an ACL, or parts that may have one.
+    has_acl: bool = False
     cost: Cost = Cost.CHANGES
     effect: Effect = Effect.NOTHING
     # Its body begins with a path.

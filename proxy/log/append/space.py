@@ -39,7 +39,7 @@ from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.create import SEQUENTIAL
-from proxy.state.pause import BRIEFLY, TooLong
+from proxy.state.pause import BRIEFLY, NO_PAUSE, TooLong
 from proxy.support import probe
 from schema.entry import Kind, size_of
 from schema.pages import size_of_acl
@@ -351,9 +351,9 @@ def _parts(pending: Pending) -> Sequence[tuple[Effect, Any]] | None:
         return ()
     fields = pending.fields
     if fields is None:
-        is_long = operation.in_steps and len(pending.body) > JUDGED_AT_ONCE
+        is_short = len(pending.body) <= JUDGED_AT_ONCE
         try:
-            fields, _ = operation.decode(pending.body, 0, *((BRIEFLY,) if is_long else ()))
+            fields, _ = operation.decode(pending.body, 0, NO_PAUSE if is_short else BRIEFLY)
         except MalformedPacket:
             return ()  # the state machine answers it
         except TooLong:

@@ -10,7 +10,6 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader
 from codec.packets import read_multi_header
 from proxy.state.effect import Effect
-from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, EXTENDED_PARTS
 from proxy.state.ops.multi import Part, decode_part, kinds_of
 from proxy.state.pause import BRIEFLY, LENGTHS, TooLong
@@ -28,14 +27,10 @@ def beginning(opcode: int, body: bytes) -> Any:
     if operation.effect is Effect.OF_PARTS:
         return _first_parts(body)
     try:
-        fields, _ = _decoded(operation, body)
+        fields, _ = operation.decode(body, 0, BRIEFLY)
     except TooLong:
         return _path_alone(body, 0)
     return fields
-
-
-def _decoded(operation: WriteOperation, body: bytes) -> tuple[Any, int]:
-    return operation.decode(body, 0, BRIEFLY) if operation.in_steps else operation.decode(body, 0)
 
 
 def _first_parts(body: bytes) -> list[Part]:

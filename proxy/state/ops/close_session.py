@@ -1,10 +1,11 @@
 """closeSession: the client ends its session (PrepRequestProcessor, case closeSession)."""
 
+from codec.jute import STRAIGHT, Steps
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.transaction import Transaction
 
 
-def decode(_frame: bytes, position: int) -> tuple[None, int]:
+def decode(_frame: bytes, position: int, _steps: Steps = STRAIGHT) -> tuple[None, int]:
     """The request has no body."""
     return None, position
 

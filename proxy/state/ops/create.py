@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import OPEN_ACL, pack_string
-from codec.packets import Create, CreateTtl, decode_create, decoder_in_steps, read_create_ttl
+from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
 from proxy.state.node import Node
 from proxy.state.operation import Effect, Holds, WriteOperation
 from proxy.state.outcome import Refusal
@@ -111,7 +111,7 @@ CREATE = WriteOperation(
     create,
     _path,
     Holds.PATH,
-    in_steps=True,
+    has_acl=True,
     effect=Effect.CREATES,
     audited="create",
     counted="create",
@@ -119,4 +119,4 @@ CREATE = WriteOperation(
 )
 CREATE2 = CREATE._replace(reply=_path_and_stat, holds=Holds.PATH | Holds.STAT)
 CREATE_CONTAINER = CREATE2._replace(apply=_container)
-CREATE_TTL = CREATE2._replace(decode=decoder_in_steps(read_create_ttl), apply=_ttl)
+CREATE_TTL = CREATE2._replace(decode=decoder(read_create_ttl), apply=_ttl)

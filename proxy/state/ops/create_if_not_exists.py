@@ -34,7 +34,7 @@ CREATE_IF_NOT_EXISTS = WriteOperation(
     apply,
     pack_string,
     Holds.PATH,
-    in_steps=True,
+    has_acl=True,
     effect=Effect.CREATES,
     audited="create",
     counted="create",

@@ -121,16 +121,12 @@ def decode(
         kind = kinds.get(opcode)
         if kind is None:
             raise MalformedPacket(f"operation {opcode} in a multi")
+        fields, position = kind.decode(frame, position, pause)
         modes = kind.usual_modes
-        if modes is None:
-            fields, position = kind.decode(frame, position)
+        if modes is None or (fields[3] in modes and fields[2] is not None and fields[0] is not None):
             parts.append((kind, fields))
         else:
-            fields, position = kind.decode(frame, position, pause)
-            if fields[3] in modes and fields[2] is not None and fields[0] is not None:
-                parts.append((kind, fields))
-            else:
-                parts.append(_looked_at(kind, fields, position))
+            parts.append(_looked_at(kind, fields, position))
         if position - paused > piece:
             paused = position
             pause()
@@ -143,10 +139,7 @@ def decode_part(
     kind = kinds.get(opcode)
     if kind is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
-    if kind.operation.in_steps:
-        fields, end = kind.decode(frame, position, pause)
-    else:
-        fields, end = kind.decode(frame, position)
+    fields, end = kind.decode(frame, position, pause)
     return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
 
 
@@ -211,7 +204,7 @@ MULTI = WriteOperation(
     decode,
     apply,
     reply,
-    in_steps=True,
+    has_acl=True,
     effect=Effect.OF_PARTS,
     has_path=False,
     counted="multi",

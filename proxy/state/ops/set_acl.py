@@ -1,7 +1,7 @@
 """setACL: PrepRequestProcessor.pRequest2Txn, case setACL."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import SetAcl, decoder_in_steps, read_set_acl
+from codec.packets import SetAcl, decoder, read_set_acl
 from proxy.state.node import Node
 from proxy.state.operation import Effect, WriteOperation, stat
 from proxy.state.outcome import Refusal
@@ -26,10 +26,10 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
 
 
 SET_ACL = WriteOperation(
-    decoder_in_steps(read_set_acl),
+    decoder(read_set_acl),
     apply,
     stat,
-    in_steps=True,
+    has_acl=True,
     effect=Effect.SETS_ACL,
     path_checked_first=True,
     audited="setAcl",
