@@ -12,7 +12,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from codec.errors import MalformedPacket, NullString
-from codec.named import made
+from codec.named import new_tuple
 
 INT = Struct(">i")
 LONG = Struct(">q")
@@ -260,7 +260,7 @@ class Reader:
         scheme = _SCHEMES.get(raw)
         if scheme is None:
             scheme = to_text(raw)
-        return made(Acl, (perms, scheme, to_text(data[start:end])))
+        return new_tuple(Acl, (perms, scheme, to_text(data[start:end])))
 
     def _careful_acl(self) -> Acl:
         perms, scheme, identity = self.int(), self.string(), self.string()

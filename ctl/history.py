@@ -73,10 +73,10 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
         {
             "proxy": proxy.incarnation,
             "since": proxy.revision,
-            "levels": list(proxy.levels),
-            "release": proxy.version,
-            **proxy.home._asdict(),
-            "peers": proxy.peer_port.address,
+            "levels": list(proxy.value.levels),
+            "release": proxy.value.version,
+            **proxy.value.home._asdict(),
+            "peers": proxy.value.peer_port.address,
             "clock_ahead_seconds": _seconds(clocks.get(proxy.incarnation)),
         }
         for proxy in living
@@ -132,9 +132,9 @@ async def _lag(etcd: Etcd, keys: Keyspace) -> str:
 def _combined(living: LivingProxies) -> list[str]:
     """Which proxy appends the entries of all, or why none does."""
     if (combiner := living.combiner) is not None:
-        reached = f"all proxies that reach {combiner.peer_port.address}"
+        reached = f"all proxies that reach {combiner.value.peer_port.address}"
         return ["", f"{combiner.incarnation} appends the entries of {reached}, while that is quicker"]
-    lacking = [proxy.incarnation for proxy in living.servers if not proxy.peer_port.address]
+    lacking = [proxy.incarnation for proxy in living.servers if not proxy.value.peer_port.address]
     if len(lacking) == len(living.servers):
         return []
     return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, Protocol, TypeAlias
 
-from codec.named import made
+from codec.named import new_tuple
 from schema.compression import ENVELOPE_SIZE, unwrap, wrap
 from schema.errors import BadValue
 from schema.text import Fields, pack_texts
@@ -189,7 +189,7 @@ def decode_entry(value: bytes) -> Entry:
         for kind, session_id, opcode, index, size in rows:
             start, end = end, end + size
             fields = kind, session_id, opcode, lists[index], body[start:end]
-            requests.append(made(Request, fields))
+            requests.append(new_tuple(Request, fields))
     except IndexError:
         raise BadValue(_NO_IDENTITIES) from None
     if end != len(body):

@@ -8,7 +8,7 @@ import enum
 import re
 from typing import NamedTuple
 
-from codec.named import made
+from codec.named import new_tuple
 from schema.errors import ForeignKey
 
 # Names of incarnations are put into keys, so they hold no slash and nothing that a terminal would not show.
@@ -140,7 +140,7 @@ class Keyspace:
         """What a key stands for. Raises ForeignKey for one that is not ours."""
         sender = self._senders.get(key[:-_DIGITS])
         if sender is not None and (number := key[-_DIGITS:]).isdigit():
-            return made(ParsedKey, (KeyKind.ENTRY, sender, int(number)))
+            return new_tuple(ParsedKey, (KeyKind.ENTRY, sender, int(number)))
         if key.startswith(self.log):
             if entry := _ENTRY.fullmatch(key, len(self.log)):
                 if len(self._senders) >= _MOST_SENDERS:

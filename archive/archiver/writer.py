@@ -16,7 +16,7 @@ from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
 from archive.files.segment import Change, Content
 from archive.files.store import Missing, Store
-from codec.named import made
+from codec.named import new_tuple
 from proxy.state.recording import Recorded, What
 from schema.entry import Written
 
@@ -66,7 +66,7 @@ class RunWriter:
             return
         sizes = _size(data_before), _size(data)
         fields = (len(self._records), request, kind, zxid, path, before, after, *sizes)
-        self._changes.append(made(Change, fields))
+        self._changes.append(new_tuple(Change, fields))
         self.size += _OF_A_CHANGE
 
     async def flush(self, end: Point, digest: int) -> int:

@@ -88,7 +88,7 @@ def _matches(session: Session, connection: Connection | None, text: str, host: s
 def _host(subject: Subject, session: Session) -> str:
     """That of the session's proxy; "" if it is not known."""
     proxy = subject.log.living.get(session.incarnation)
-    return proxy.home.host if proxy else ""
+    return proxy.value.home.host if proxy else ""
 
 
 def _watch_count(subject: Subject, connection: Connection | None) -> int:

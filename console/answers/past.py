@@ -97,7 +97,7 @@ class Past:
         # A user and a password in an address are not for all users of this page.
         words += ["--etcd", ",".join(re.sub(r"//[^/@]*@", "//", each) for each in etcd)] if etcd else []
         words += ["--prefix", prefix] if prefix else []
-        home = own.home if own else Home()
+        home = own.value.home if own else Home()
         server = reachable_address(home.listen, home.host) if home.listen else ""
         words += ["--server", server or f"127.0.0.1:{subject.ports.number}"]
         return shlex.join(words)

@@ -66,10 +66,10 @@ class Changes:
         command = self._commands.get(name)
         if command is None:
             return None
-        first, named, act = command
+        first, needs_user, act = command
         if method == "GET" and first == "log_level":
             return Response(HTTPStatus.OK, {"level": logs.level(), "command": first, "error": None})
-        judged = self._guard.judge(authorization, address, named=named)
+        judged = self._guard.judge(authorization, address, named=needs_user)
         if isinstance(judged, Refused):
             return failed(judged.status, name, judged.why)
         if method != "POST":

@@ -109,7 +109,7 @@ class Facts:
         eldest = log.living.get(log.living.eldest)
         if eldest is None or len(log.living) < 2:
             return {"error": "server is not initialized"}
-        return {"is_leader": log.is_eldest, "leader_id": 0, "leader_ip": eldest.home.host}
+        return {"is_leader": log.is_eldest, "leader_id": 0, "leader_ip": eldest.value.home.host}
 
     # -- the tree ------------------------------------------------------------------------------------------
 

@@ -233,7 +233,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     )
     for name, peer in log.peers:
         proxy = log.living.get(name)
-        clocks.add_metric([name, proxy.home.host if proxy else ""], -peer.difference / 1000)
+        clocks.add_metric([name, proxy.value.home.host if proxy else ""], -peer.difference / 1000)
     yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.living))
     homes = GaugeMetricFamily(
@@ -245,9 +245,8 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         "zketcd_proxy_start_time_seconds", "when each living proxy started, since 1970", labels=["proxy"]
     )
     for proxy in log.living:
-        home = proxy.home
-        peers = proxy.peer_port.address
-        homes.add_metric([proxy.incarnation, home.host, home.listen, home.admin, proxy.version, peers], 1)
+        home, version, peers = proxy.value.home, proxy.value.version, proxy.value.peer_port.address
+        homes.add_metric([proxy.incarnation, home.host, home.listen, home.admin, version, peers], 1)
         if home.started:
             started.add_metric([proxy.incarnation], home.started / 1000)
     yield homes

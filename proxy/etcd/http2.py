@@ -290,11 +290,11 @@ class Http2Call:
 
     __slots__ = (
         "_answered",
+        "_begun",
         "_connection",
         "_messages",
         "_on_answer",
         "_on_message",
-        "_partial",
         "closed",
         "deadline",
         "ended",
@@ -318,7 +318,7 @@ class Http2Call:
         self._on_answer: Callable[[bytes | RpcError], None] | None = None
         self._messages: list[bytes] = []
         self._on_message: Callable[[bytes], None] | None = None
-        self._partial: bytearray | None = None  # a message of which more follows
+        self._begun: bytearray | None = None  # a message of which more follows
         self.deadline = _NEVER  # the loop's time
         self.ended = False
         self.failure: RpcError | None = None
@@ -410,22 +410,22 @@ class Http2Call:
 
     def feed(self, payload: bytes) -> None:
         """Take bytes of messages. Raises ValueError if they are garbled."""
-        partial = self._partial
-        if partial is None and len(payload) >= 5 and MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
+        begun = self._begun
+        if begun is None and len(payload) >= 5 and MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
             self._messages.append(payload[5:])  # the usual case: one whole message
         else:
-            partial = self._partial = bytearray() if partial is None else partial
-            partial += payload
-            while len(partial) >= 5:
-                compressed, length = MESSAGE.unpack_from(partial)
+            begun = self._begun = bytearray() if begun is None else begun
+            begun += payload
+            while len(begun) >= 5:
+                compressed, length = MESSAGE.unpack_from(begun)
                 if compressed:
                     raise ValueError("a compressed message, though none was allowed")
-                if len(partial) < 5 + length:
+                if len(begun) < 5 + length:
                     break
-                self._messages.append(bytes(partial[5 : 5 + length]))
-                del partial[: 5 + length]
-            if not partial:
-                self._partial = None
+                self._messages.append(bytes(begun[5 : 5 + length]))
+                del begun[: 5 + length]
+            if not begun:
+                self._begun = None
         # The answer to a single request waits for the end of the stream, which follows at once.
         if self._on_message is not None:
             self._pass_on()

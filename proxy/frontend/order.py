@@ -42,7 +42,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
-from codec.named import made
+from codec.named import new_tuple
 from proxy.frontend.life import TRANSITIONS, Event, Life
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
@@ -390,7 +390,7 @@ class Order:
             self._requests = []
         self.slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return made(Ready, (requests or (), slow_read, packets or (), close, self.again))
+        return new_tuple(Ready, (requests or (), slow_read, packets or (), close, self.again))
 
     @property
     def is_idle(self) -> bool:

@@ -10,29 +10,34 @@ only if it has sent an entry.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from schema.record import Home, PeerPort
+from schema.errors import BadValue
+from schema.record import Home, ProxyValue, decode_proxy
 
 _PERIOD = 5_000  # ms
 _DIFFERS = 5_000  # ms, as in the alert ZketcdClockSkew
 
 
 class LivingProxy(NamedTuple):
-    """A living proxy. `levels` are those that it applies."""
+    """A living proxy, or a command that visits the tree."""
 
     incarnation: str
     revision: int  # at which its key was put
-    levels: tuple[int, ...]
-    version: str
-    archives: bool = False  # the log, if it is the eldest of those that do
-    home: Home = Home()
-    peer_port: PeerPort = PeerPort()
-    lease: int = 0  # seconds; 0: it does not say
-    visits: bool = False  # a command's, for as long as that runs: younger than any proxy
+    value: ProxyValue  # what it says of itself; without levels if this release cannot read it
 
     def __str__(self) -> str:
         """The name for messages."""
-        where = " ".join(filter(None, (self.home.host, self.home.listen)))
+        home = self.value.home
+        where = " ".join(filter(None, (home.host, home.listen)))
         return f"{self.incarnation} ({where})" if where else self.incarnation
+
+
+def living_proxy(incarnation: str, revision: int, raw: bytes) -> LivingProxy:
+    """The proxy with this value of its key. If it cannot be read, the version says why."""
+    try:
+        value = decode_proxy(raw)
+    except BadValue as error:
+        value = ProxyValue((), f"unknown: {error}")
+    return LivingProxy(incarnation, revision, value)
 
 
 class LivingProxies:
@@ -53,12 +58,12 @@ class LivingProxies:
     @property
     def servers(self) -> list[LivingProxy]:
         """All but commands."""
-        return [proxy for proxy in self._by_age if not proxy.visits]
+        return [proxy for proxy in self._by_age if not proxy.value.visits]
 
     @property
     def homes(self) -> dict[str, Home]:
         """Where they run, by incarnation."""
-        return {proxy.incarnation: proxy.home for proxy in self.servers}
+        return {proxy.incarnation: proxy.value.home for proxy in self.servers}
 
     @property
     def eldest(self) -> str:
@@ -68,7 +73,7 @@ class LivingProxies:
     @property
     def archiver(self) -> str:
         """The incarnation of the eldest proxy that archives the log; "" if none does."""
-        return next((proxy.incarnation for proxy in self._by_age if proxy.archives), "")
+        return next((proxy.incarnation for proxy in self._by_age if proxy.value.archives), "")
 
     @property
     def combiner(self) -> LivingProxy | None:
@@ -77,7 +82,7 @@ class LivingProxies:
         One without may be of a release that reads the entries of one Txn in another order than they count.
         """
         proxies = self.servers
-        return proxies[0] if proxies and all(proxy.peer_port.address for proxy in proxies) else None
+        return proxies[0] if proxies and all(proxy.value.peer_port.address for proxy in proxies) else None
 
     def get(self, incarnation: str) -> LivingProxy | None:
         """The living proxy of this name."""
@@ -91,10 +96,10 @@ class LivingProxies:
         return len(self._by_age)
 
     def add(self, proxy: LivingProxy) -> None:
-        """A proxy's key was put."""
+        """A proxy's key was put. Commands are younger than any proxy: the eldest has duties."""
         self.gone(proxy.incarnation)
         self._by_age.append(proxy)
-        self._by_age.sort(key=lambda each: (each.visits, each.revision))
+        self._by_age.sort(key=lambda each: (each.value.visits, each.revision))
 
     def gone(self, incarnation: str) -> None:
         """A proxy's key was deleted."""

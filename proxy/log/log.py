@@ -25,7 +25,7 @@ from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.follow.standby_signs import Standby
-from proxy.log.living import LivingProxies, LivingProxy, Peer
+from proxy.log.living import LivingProxies, Peer, living_proxy
 from proxy.log.load.start import load_to_serve
 from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
@@ -39,8 +39,6 @@ from proxy.support.rates import rates_text
 from proxy.support.throttled_log import LogsByPath, ThrottledLog
 from schema.budgets import Rule, encode_rule
 from schema.entry import Kind, encode_carry_over
-from schema.errors import BadValue
-from schema.record import ProxyValue, decode_proxy
 
 log = logging.getLogger(__name__)
 
@@ -394,7 +392,7 @@ class Log:
                 self.applier.peers.forget(name)
                 self.combining.server.proxy_gone(name)
                 self.incarnations.registration.key_gone(name)
-                self._sessions.proxy_gone(name, proxy.lease if proxy is not None else 0)
+                self._sessions.proxy_gone(name, proxy.value.lease if proxy is not None else 0)
             case QuotaExceeded(path, what):
                 self._about_path.warn(path, "quota exceeded at %s: %s", what)
             case BudgetSpent(path):
@@ -413,14 +411,11 @@ class Log:
                 assert_never(notice)
 
     def _proxy_came(self, item: ProxyCame) -> None:
-        try:
-            value = decode_proxy(item.value)
-        except BadValue as error:
-            log.error("proxy %s: %s", item.incarnation, error)
-            value = ProxyValue((), "")
-        proxy = LivingProxy(item.incarnation, item.revision, *value)
+        proxy = living_proxy(item.incarnation, item.revision, item.value)
         self.living.add(proxy)
         log.info("proxy %s has come", proxy)
+        if not proxy.value.levels:
+            log.error("proxy %s: release %s", proxy, proxy.value.version)
         self._sessions.proxy_came(item.incarnation)
 
     def _disagreement(self, found: Disagreement) -> None:

@@ -11,15 +11,13 @@ from typing import NamedTuple
 from proxy.etcd.interface import Reads
 from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
 from proxy.log.foreign import ours
-from proxy.log.living import LivingProxies, LivingProxy
+from proxy.log.living import LivingProxies, living_proxy
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
 from schema.keys import Keyspace
 from schema.record import (
-    ProxyValue,
     Seal,
     TreeRecord,
-    decode_proxy,
     decode_record,
     encode_record,
     is_incomplete_with_pages,
@@ -103,14 +101,10 @@ def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
 
 
 def living_of(found: Look, keys: Keyspace) -> LivingProxies:
-    """The living proxies. Of one whose value this release cannot read only name and age are known."""
+    """The living proxies, and commands that visit the tree."""
     living = LivingProxies()
     for key in found.proxies:
-        try:
-            value = decode_proxy(key.value)
-        except BadValue as error:
-            value = ProxyValue((), f"unknown: {error}")
-        living.add(LivingProxy(incarnation_of(keys, key), key.create_revision, *value))
+        living.add(living_proxy(incarnation_of(keys, key), key.create_revision, key.value))
     return living
 
 

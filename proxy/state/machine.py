@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
-from codec.named import made
+from codec.named import new_tuple
 from proxy.state import level
 from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
@@ -138,7 +138,7 @@ class Machine(State):
                 self.throttled = spent
                 return _THROTTLED
             result = operation.apply(tx, fields)
-            outcome = made(Outcome, (0, operation.reply(result))) if own else DONE
+            outcome = new_tuple(Outcome, (0, operation.reply(result))) if own else DONE
             if costs and tx.has_changed:
                 self.budgets.take(costs)
             tx.commit()

@@ -15,7 +15,7 @@ async def check_peers(living: Sequence[LivingProxy], distance: float) -> AsyncIt
 
     `distance`: seconds of a linearizable read, for which etcd's members ask each other.
     """
-    lacking = [proxy for proxy in living if not proxy.peer_port.address]
+    lacking = [proxy for proxy in living if not proxy.value.peer_port.address]
     if len(lacking) == len(living):
         if len(living) > 1 and distance < _NEAR:
             yield good(
@@ -27,7 +27,7 @@ async def check_peers(living: Sequence[LivingProxy], distance: float) -> AsyncIt
     for proxy in lacking:
         yield doubtful("--peer-listen", f"proxy {proxy} lacks it: so each proxy appends its own entries")
     for proxy in living:
-        if address := proxy.peer_port.address:
+        if address := proxy.value.peer_port.address:
             why = await _why_not(address)
             if why:
                 yield doubtful("--peer-listen", f"{address} of proxy {proxy} cannot be reached: {why}")

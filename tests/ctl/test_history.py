@@ -24,7 +24,7 @@ from schema.entry import (
 )
 from schema.followed import Followed, Lag, decode_lag, encode_followed, encode_lag
 from schema.json_values import pack_json
-from schema.record import PeerPort, encode_record
+from schema.record import PeerPort, ProxyValue, encode_record
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree, asked
 from tests.table import one_by_one
@@ -112,8 +112,8 @@ async def test_sizes_show_leftovers() -> None:
 def test_which_proxy_appends_for_the_others(addresses: tuple[str, str], said: list[str]) -> None:
     living = LivingProxies()
     for age, (name, address) in enumerate(zip("ab", addresses, strict=True)):
-        living.add(LivingProxy(name, age, (1,), "1", peer_port=PeerPort(address, b"")))
-    living.add(LivingProxy("ctl.1", 7, (1,), "1", visits=True))
+        living.add(LivingProxy(name, age, ProxyValue((1,), "1", peer_port=PeerPort(address, b""))))
+    living.add(LivingProxy("ctl.1", 7, ProxyValue((1,), "1", visits=True)))
     assert history._combined(living) == said
 
 

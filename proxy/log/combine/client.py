@@ -114,8 +114,8 @@ class Client:
         self, combiner: LivingProxy, hello: Hello, tls: Callable[[], ssl.SSLContext] | None
     ) -> None:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
-        host, _, port = combiner.peer_port.address.rpartition(":")
-        ends = Ends(combiner.peer_port.secret, self._environment.randomness.token_bytes(NONCE))
+        host, _, port = combiner.value.peer_port.address.rpartition(":")
+        ends = Ends(combiner.value.peer_port.secret, self._environment.randomness.token_bytes(NONCE))
         line = _Line(ends, hello, combiner.incarnation, self._told, self._throttled_log)
         try:
             context = None if tls is None else await asyncio.to_thread(tls)

@@ -7,7 +7,7 @@ docs/architecture.md.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from codec.named import made
+from codec.named import new_tuple
 from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.foreign import skip
 from proxy.log.record import unreadable
@@ -216,7 +216,7 @@ class Follower:
                     position, incarnation, number, value
                 )
             return
-        items.append(made(Apply, (position, incarnation, number, value)))
+        items.append(new_tuple(Apply, (position, incarnation, number, value)))
         if self._waiting:
             waiting = self._waiting.get(incarnation)
             if waiting:

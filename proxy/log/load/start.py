@@ -64,10 +64,10 @@ async def load_to_serve(
     number of znodes and entries about once a second. Raises TreeNotServable, EtcdRefused where etcd denies
     access, and EtcdError after the timeout.
     """
-    fit = partial(servable, keys=keys, levels=levels, even_copy=even_copy)
+    record_of = partial(servable, keys=keys, levels=levels, even_copy=even_copy)
 
     def one_try() -> _Load:
-        return _Load(etcd, keys, fit, levels, make=make, progress=progress)
+        return _Load(etcd, keys, record_of, levels, make=make, progress=progress)
 
     return await _retried(one_try, timeout)
 
@@ -88,10 +88,12 @@ async def load_as_of(
     `executes` is called once for each try; its result executes the log's requests. Raises NotInLog where the
     log does not reach back so far.
     """
-    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_copy=even_copy)
+    record_of = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_copy=even_copy)
 
     def one_try() -> _Load:
-        return _Load(etcd, keys, fit, KNOWN, wanted=wanted, execute=None if executes is None else executes())
+        return _Load(
+            etcd, keys, record_of, KNOWN, wanted=wanted, execute=None if executes is None else executes()
+        )
 
     return await _retried(one_try, timeout)
 
@@ -122,7 +124,7 @@ class _Load:
         self,
         etcd: Etcd,
         keys: Keyspace,
-        servable: Callable[[Look], TreeRecord],
+        record_of: Callable[[Look], TreeRecord],
         levels: Collection[int],
         *,
         make: bool = False,
@@ -130,10 +132,10 @@ class _Load:
         wanted: Wanted = NOW,
         execute: Execute | None = None,
     ) -> None:
-        """`servable`: the record, if the tree may be loaded."""
+        """`record_of`: the record, if the tree may be loaded; else it raises TreeNotServable."""
         self._etcd = MonotonicReads(etcd)
         self._keys = keys
-        self._servable = servable
+        self._record_of = record_of
         self._levels = levels
         self._make = make
         self._progress = progress
@@ -150,7 +152,7 @@ class _Load:
         if found.record is None and self._make:
             await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
             found = await look(self._etcd, self._keys)
-        record = self._servable(found)
+        record = self._record_of(found)
         machine, base = await self._base(record)
         fell_back = not self._wants_old() and base != record.current
         applied = machine.applied if machine else {}
@@ -162,7 +164,7 @@ class _Load:
             copied=record.current if is_incomplete_with_pages(record) else None,
         )
         # A newer record than the first may have raised the level.
-        self._servable(await look(self._etcd, self._keys))
+        self._record_of(await look(self._etcd, self._keys))
         machine = machine or self._new_machine(caught)
         replay = Replay(self._keys, machine, caught, self._report, self._execute)
         lost = record.current

@@ -12,7 +12,7 @@ from proxy.log.status import Freshness
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.followed import Lag
-from schema.record import Home
+from schema.record import Home, ProxyValue
 from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
 from tests.table import one_by_one
 
@@ -95,7 +95,7 @@ def test_the_eldest_of_several_proxies_is_the_leader(
 ) -> None:
     living = LivingProxies()
     for age, name in enumerate(proxies):
-        living.add(LivingProxy(name, age, (1,), "", home=Home(host=f"host-{name}")))
+        living.add(LivingProxy(name, age, ProxyValue((1,), "", home=Home(host=f"host-{name}"))))
     facts = _facts(replicated=LogFacts(living=living))
     monitor, leader = facts.monitor(), facts.leader()
     assert facts.state == monitor["server_state"] == facts.statistics()["server_state"] == state

@@ -25,7 +25,7 @@ from proxy.support.ports import BoundedPort, Bounds
 from schema.compression import wrap
 from schema.entry import FORMAT, EntryWriter, Kind, encode_void
 from schema.keys import Keyspace
-from schema.record import PeerPort
+from schema.record import PeerPort, ProxyValue
 from tests.proxy.log.proxies import Proxy, World, answered, until
 from tests.seeds import seeds
 
@@ -342,7 +342,7 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
         proxy = await cluster.proxy_with(LogSettings(peer_port=port, combine_waits=cluster.waits))
-        proxy.log.living.add(LivingProxy("combiner", 1, (1,), "", peer_port=port))
+        proxy.log.living.add(LivingProxy("combiner", 1, ProxyValue((1,), "", peer_port=port)))
         connecting = asyncio.create_task(proxy.log.combining.client.run(None))
         await asyncio.wait_for(ended.wait(), 20)
 

@@ -1,11 +1,11 @@
 """The living proxies by age; and what their entries show: clocks, and how far they have applied."""
 
 from proxy.log.living import LivingProxies, LivingProxy, Peers
-from schema.record import Home, PeerPort
+from schema.record import Home, PeerPort, ProxyValue
 
 
 def proxy(incarnation: str, revision: int) -> LivingProxy:
-    return LivingProxy(incarnation, revision, (1,), "1.0")
+    return LivingProxy(incarnation, revision, ProxyValue((1,), "1.0"))
 
 
 def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
@@ -45,8 +45,8 @@ def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
 
 def test_a_living_proxy_is_found_by_name_and_named_with_its_host() -> None:
     living = LivingProxies()
-    living.add(LivingProxy("a", 1, (1,), "1.0", home=Home("db-1", "0.0.0.0:2181")))
-    living.add(LivingProxy("b", 2, (1,), "1.0"))
+    living.add(LivingProxy("a", 1, ProxyValue((1,), "1.0", home=Home("db-1", "0.0.0.0:2181"))))
+    living.add(proxy("b", 2))
     assert [str(living.get(name)) for name in "abc"] == ["a (db-1 0.0.0.0:2181)", "b", "None"]
 
 

@@ -19,6 +19,7 @@ from proxy.state.expiry import Expiry
 from proxy.state.node import Node, make_node
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, NodeDue, decode_node_due
+from schema.record import ProxyValue
 from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.log.proxies import until
 
@@ -47,7 +48,7 @@ class Proxy:
         self.outbox.arrived = self.answer
         self.stats = Stats()
         self.living = LivingProxies()
-        self.living.add(LivingProxy("a", 1, (1,), ""))
+        self.living.add(LivingProxy("a", 1, ProxyValue((1,), "")))
         self.stopped_at: float | None = None  # what its clock shows for ever
         self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace, self.time)
 

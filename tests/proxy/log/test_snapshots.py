@@ -28,7 +28,7 @@ from proxy.support.environment import Clock, Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
 from schema.keys import Keyspace
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import ProxyValue, SnapshotRef, TreeRecord
 from tests.proxy.log.trees import Tree
 from tests.table import one_by_one
 
@@ -52,7 +52,7 @@ class Subject:
         self.distrusted = 0
         self.follow = self
         for revision, name in enumerate("abc", 10):
-            self.living.add(LivingProxy(name, revision, (1,), ""))
+            self.living.add(LivingProxy(name, revision, ProxyValue((1,), "")))
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -252,7 +252,7 @@ async def adopt(world: World) -> None:
     subject.position = loaded.caught.revision
     subject.living = LivingProxies()
     for name, revision in world.tree.revisions.items():
-        subject.living.add(LivingProxy(name, revision, (1,), ""))
+        subject.living.add(LivingProxy(name, revision, ProxyValue((1,), "")))
 
 
 @contextlib.contextmanager

@@ -4,13 +4,13 @@ import asyncio
 
 from lab.servers import free_port
 from proxy.log.living import LivingProxy
-from schema.record import PeerPort
+from schema.record import PeerPort, ProxyValue
 from serve.check.finding import Grade
 from serve.check.peers import check_peers
 
 
 def _proxy(name: str, address: str) -> LivingProxy:
-    return LivingProxy(name, 1, (1,), "test", peer_port=PeerPort(address, b"secret"))
+    return LivingProxy(name, 1, ProxyValue((1,), "test", peer_port=PeerPort(address, b"secret")))
 
 
 async def _found(*living: LivingProxy, distance: float = 0.001) -> list[tuple[Grade, str]]:
