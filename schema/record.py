@@ -85,8 +85,8 @@ def encode_record(record: TreeRecord) -> bytes:
             "complete": record.complete,
             "cluster_id": record.cluster_id,
             "level": record.level,
-            "current": _pack_snapshot(record.current),
-            "previous": _pack_snapshot(record.previous),
+            "current": pack_snapshot(record.current),
+            "previous": pack_snapshot(record.previous),
             **sealed,
         }
     )
@@ -101,8 +101,8 @@ def decode_record(value: bytes) -> TreeRecord:
             boolean(members["complete"]),
             number(members["cluster_id"]),
             number(members["level"]),
-            _unpack_snapshot(members["current"]),
-            _unpack_snapshot(members["previous"]),
+            unpack_snapshot(members["current"]),
+            unpack_snapshot(members["previous"]),
             _unpack_seal(members.get("seal")),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -150,12 +150,14 @@ def decode_proxy(value: bytes) -> ProxyValue:
         raise BadValue(f"{what} has no proper {error}") from error
 
 
-def _pack_snapshot(snapshot: SnapshotRef | None) -> dict[str, Any] | None:
+def pack_snapshot(snapshot: SnapshotRef | None) -> dict[str, Any] | None:
+    """For JSON."""
     # The digest is hexadecimal: JSON tools such as jq round numbers beyond 2^53.
     return None if snapshot is None else {**snapshot._asdict(), "digest": f"{snapshot.digest:016x}"}
 
 
-def _unpack_snapshot(members: Any) -> SnapshotRef | None:
+def unpack_snapshot(members: Any) -> SnapshotRef | None:
+    """The reverse of `pack_snapshot`. Raises KeyError, TypeError, ValueError."""
     if members is None:
         return None
     return SnapshotRef(

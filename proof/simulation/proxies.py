@@ -32,6 +32,7 @@ from proxy.etcd.model import EtcdError
 from proxy.log.combine.choice import Choice
 from proxy.log.record import TreeNotServable
 from proxy.log.upkeep import snapshot_writer
+from proxy.log.upkeep.snapshot_order import Answer, Failed, Order, answer_of, order_of
 from proxy.sasl.login import Login
 from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
@@ -301,7 +302,7 @@ class Proxy:
 
     # -- its snapshot writers --------------------------------------------------------------------------------
 
-    async def run_writer(self, parent: Host, what: dict[str, Any]) -> dict[str, Any]:
+    async def run_writer(self, parent: Host, order: Order) -> Answer:
         """What `python -m proxy.log.upkeep.snapshot_writer` does, on a host of its own.
 
         What goes between the two is JSON, as in reality.
@@ -312,24 +313,24 @@ class Proxy:
         self.writers[host] = None
         result = parent.create_future()
 
-        def said(answer: dict[str, Any]) -> None:
+        def said(answer: Answer) -> None:
             if not result.done():
                 result.set_result(answer)
 
         async def run() -> None:
-            answer = await snapshot_writer.run(self.client(host), json.loads(json.dumps(what)))
+            passed = order_of(json.loads(json.dumps(order.as_json())))
+            answer = await snapshot_writer.run(self.client(host), passed)
             self.writers.pop(host, None)
             parent.call_soon(said, answer)
             host.call_soon(host.kill)
 
         def killed() -> None:
-            parent.call_soon(said, {"ok": False, "error": "the snapshot writer was killed and said nothing"})
+            parent.call_soon(said, Failed("the snapshot writer was killed and said nothing"))
 
         host.on_kill = killed
         host.call_soon(lambda: host.create_task(run(), name="write a snapshot"))
         self.on_writer(self, host)
-        answer: dict[str, Any] = json.loads(json.dumps(await result))
-        return answer
+        return answer_of(json.loads(json.dumps((await result).as_json())))
 
     def _end_writer(self, host: Host) -> None:
         self.writers.pop(host, None)

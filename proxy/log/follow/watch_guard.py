@@ -89,7 +89,9 @@ class WatchGuard:
             self._factor = 1
         # Not only the first: its answer may have taken an election, and so gives the watch much time.
         suspect = bool(awaited) and self._is_suspect()
-        if any([self._is_late(each, now, suspect=suspect) for each in awaited]):  # noqa: C419 - each counts
+        for each in awaited:
+            each.ticks += 1
+        if any(self._is_late(each, now, suspect=suspect) for each in awaited):
             self._factor *= 2
             self._replaced = now
             self._hangs()
@@ -101,7 +103,6 @@ class WatchGuard:
         return shown >= number or not follower.knows(incarnation)
 
     def _is_late(self, awaited: _Awaited, now: float, *, suspect: bool) -> bool:
-        awaited.ticks += 1
         within, least = awaited.within, _LEAST_TICKS
         if suspect:
             within, least = _SUSPECT_TICKS * _TICK, _SUSPECT_TICKS

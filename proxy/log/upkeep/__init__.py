@@ -23,6 +23,7 @@ The rules:
 In which order to read:
 
 snapshots        when a snapshot is written, and by which proxy
+snapshot_order   what that proxy and the writer say to each other
 snapshot_writer  writes it: a process of its own
 truncation       deletes what no start needs any more
 node_expiry      deletes containers and TTL nodes that are due

@@ -10,9 +10,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvloop
 
@@ -22,6 +21,7 @@ from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
+from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, order_of
 from proxy.log.upkeep.truncation import (
     Overtaken,
     Step,
@@ -39,27 +39,8 @@ from schema.record import SnapshotRef, encode_record
 
 log = logging.getLogger(__name__)
 
-#: Bytes a second. Etcd writes 40 to 60 MB/s in all; puts of 512 KiB back to back made appends wait 0.4 s.
-PACE = 8 << 20
 _TIMEOUT = 60.0  # seconds that etcd may be out of reach
-_ORPHANED = {"ok": False, "error": "stdin was closed: the proxy has ended"}
-
-
-class Result(NamedTuple):
-    """What a run has done; SnapshotRef None: there was nothing to write."""
-
-    ref: SnapshotRef | None
-    entries_deleted: int
-    pages_deleted: int
-    log_bytes: int  # replayed since the former snapshot
-    log_requests: int
-    disagreements: int
-    seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """For the one line on stdout."""
-        ref = None if self.ref is None else {**self.ref._asdict(), "digest": f"{self.ref.digest:016x}"}
-        return {"ok": True, **self._asdict(), "ref": ref}
+_ORPHANED = Failed("stdin was closed: the proxy has ended")
 
 
 class WriteFailed(Exception):
@@ -72,7 +53,7 @@ class WriterGone(WriteFailed):
 
 async def write(
     etcd: Etcd, keys: Keyspace, writer: Registered, *, pace: float = PACE, step: Step = no_step
-) -> Result:
+) -> Written:
     """Write a snapshot of the state as of now, and truncate. `step` is called before each step with its name.
 
     Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
@@ -93,7 +74,7 @@ async def write(
         guard = await _publish(etcd, keys, loaded, ref, state_revision, step)
     step("truncate")
     entries, more_pages = await _truncate(etcd, keys, guard, writer, loaded, step)
-    return Result(
+    return Written(
         ref,
         entries,
         pages + more_pages,
@@ -237,42 +218,36 @@ async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
 # -- the process ---------------------------------------------------------------------------------------------
 
 
-async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what the line on stdin asks for; returns the answer."""
-    keys = Keyspace(order["prefix"])
+async def run(etcd: Etcd, order: Order) -> Answer:
+    """Do what is ordered, and close the client."""
+    keys = Keyspace(order.prefix)
     try:
-        checkpoint = order.get("check_aside")
-        if checkpoint is not None:
-            digest = await digest_at(etcd, keys, checkpoint)
-            return {"ok": True, "checkpoint": checkpoint, "digest": f"{digest:016x}"}
-        writer = Registered(order["incarnation"], order["revision"])
-        return (await write(etcd, keys, writer, pace=order.get("pace", PACE))).as_json()
+        if order.digest_after is not None:
+            return Digest(await digest_at(etcd, keys, order.digest_after))
+        return await write(etcd, keys, Registered(order.incarnation, order.revision), pace=order.pace)
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
-        return {
-            "ok": False,
-            "overtaken": isinstance(error, Overtaken),
-            "gone": isinstance(error, WriterGone),
-            "error": str(error),
-        }
+        return Failed(
+            str(error), is_overtaken=isinstance(error, Overtaken), is_gone=isinstance(error, WriterGone)
+        )
     finally:
         await etcd.close()
 
 
-async def reported(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
+async def reported(etcd: Etcd, order: Order) -> Answer:
     """As `run`. An error of this program's own is logged, and is the answer."""
     try:
         return await run(etcd, order)
     except Exception as error:
         log.exception("the snapshot writer has met an error of its own")
-        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        return Failed(f"{type(error).__name__}: {error}")
 
 
-async def _run(order: dict[str, Any]) -> dict[str, Any]:
+async def _run(line: dict[str, Any]) -> Answer:
     try:
-        etcd = Access.from_json(order).client()
+        etcd = Access.from_json(line).client()
     except (OSError, ValueError) as error:
-        return {"ok": False, "error": str(error)}
-    return await reported(etcd, order)
+        return Failed(str(error))
+    return await reported(etcd, order_of(line))
 
 
 def main() -> int:
@@ -280,15 +255,15 @@ def main() -> int:
     # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
-        order = child.begin("snapshot writer")
+        line = child.begin("snapshot writer")
     except ValueError as error:
-        print(json.dumps({"ok": False, "error": f"stdin: {error}"}), flush=True)
+        print(json.dumps(Failed(f"stdin: {error}").as_json()), flush=True)
         return 2
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(child.until_orphaned(_run(order))) or _ORPHANED
+        answer = runner.run(child.until_orphaned(_run(line))) or _ORPHANED
     with suppress(BrokenPipeError):  # the proxy has died
-        os.write(sys.stdout.fileno(), json.dumps(result).encode() + b"\n")
-    return 0 if result["ok"] else 1
+        os.write(sys.stdout.fileno(), json.dumps(answer.as_json()).encode() + b"\n")
+    return 1 if isinstance(answer, Failed) else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
@@ -19,7 +19,7 @@ from proxy.log.append.pending import Pending
 from proxy.log.append.syncs import sync_entry
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
-from proxy.log.upkeep.snapshot_writer import PACE
+from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.machine import Disagreement
@@ -37,10 +37,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is rep
 _SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
 _WRITER = "proxy.log.upkeep.snapshot_writer"
-_OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
+_OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm, and after which that is repeated
 
-#: Runs the snapshot writer: its result for an order; see `snapshot_writer.run`.
-RunWriter: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+#: Runs the snapshot writer.
+RunWriter: TypeAlias = Callable[[Order], Awaitable[Answer]]
 
 
 @dataclass(slots=True)
@@ -124,6 +124,7 @@ class Snapshots:
         self._run_writer = run_writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
+        self._prefix = replicated.context.keys.prefix.decode()
         self._pace = pace
         self._now = replicated.context.environment.clock.monotonic
         self._wanted = False
@@ -132,7 +133,7 @@ class Snapshots:
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
-        self._alarmed = -_OVERDUE
+        self._alarmed: dict[str, float] = {}  # when each alarm was last logged
         self.stats = SnapshotStats()
 
     # -- what others ask -----------------------------------------------------------------------------------
@@ -165,9 +166,12 @@ class Snapshots:
             await asyncio.sleep(_TICK)
 
     def check(self) -> bool:
-        """Count the log. Whether this proxy has to write a snapshot now; an alarm if one is overdue."""
-        now = self._now()
-        status = self._replicated.status()
+        """Count the log. Whether this proxy has to write a snapshot now; an alarm if one is overdue.
+
+        Called about once a second.
+        """
+        now, status = self._now(), self._replicated.status()
+        pressure = status.pressure
         seen = self._length.count(status)
         if seen is _Seen.RELOAD:
             self._wanted = self._wanted or status.fell_back
@@ -175,56 +179,66 @@ class Snapshots:
             self.stats.written_at = now
             self._due_since = None
             self._length.stored.append(self._tree_size())
-        if not self._is_worth_it():
+        log_bytes, log_requests = self._length.since_snapshot(status)
+        if not self._is_worth_it(status, log_bytes, log_requests):
             self._due_since = None
             return False
         if self._due_since is None:
             self._due_since = now
         waited = now - self._due_since
-        if waited > _OVERDUE and now - self._alarmed > _OVERDUE:
-            self._alarmed = now
-            log.error(
+        if waited > _OVERDUE:
+            self._alarm(
                 "a snapshot has been due for %d s: the log holds %d MB since the last one, and grows."
                 " The errors of the snapshot writer, above, say why",
                 waited,
-                self.log_bytes >> 20,
+                log_bytes >> 20,
             )
         if now < self._not_before or status.incarnation not in status.living:
             return False
-        if not (self._wanted or self._has_room(status.pressure)):
+        if pressure is not None and not (self._wanted or self._has_room(pressure)):
+            self._alarm(
+                "no snapshot is written: it may take %d MiB, and etcd has room for %d."
+                " Compact etcd, or raise its quota",
+                pressure.snapshot >> 20,
+                pressure.room >> 20,
+            )
             return False
         rank = 0 if self._wanted else status.living.rank(status.incarnation)
         if waited < rank * self._each_rank:
             return False
-        if not self._wanted and not self.log_requests:
+        if not self._wanted and not log_requests:
             # Without a new entry no snapshot is written.
             self._replicated.outbox.submit(sync_entry())
             return False
         return True
 
-    def _is_worth_it(self) -> bool:
-        status = self._replicated.status()
+    def _alarm(self, message: str, *numbers: float) -> None:
+        """Log an error, unless the same one was logged less than _OVERDUE ago."""
+        now = self._now()
+        if now - self._alarmed.get(message, -_OVERDUE) >= _OVERDUE:
+            self._alarmed[message] = now
+            log.error(message, *numbers)
+
+    def _is_worth_it(self, status: LogStatus, log_bytes: int, log_requests: int) -> bool:
         record = status.record
         if record is None:
             return False
         current = record.current
         least_bytes = max(self._least[0], current.bytes if current else 0)
         least_requests = max(self._least[1], current.nodes if current else 0)
-        if self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests:
+        if self._wanted or log_bytes >= least_bytes or log_requests >= least_requests:
             return True
-        return self._gives_space(status.pressure)
+        return status.pressure is not None and self._gives_space(status.pressure, log_bytes)
 
-    def _gives_space(self, pressure: Pressure | None) -> bool:
-        """Whether etcd is nearly full, and a snapshot now lets much go, which compaction then frees.
+    def _gives_space(self, pressure: Pressure, log_bytes: int) -> bool:
+        """Whether a snapshot now lets much go, which compaction then frees in an etcd that is nearly full.
 
         A snapshot deletes the one before the current one, and the log up to the current one. So it takes two
         until deletes of clients have given their space back. More than that would only take space until etcd
         compacts, unless the tree has become smaller again, or the log longer.
         """
-        if pressure is None or not self._has_room(pressure):
-            return False
-        size = self._tree_size()
-        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.worth
+        is_smaller = self._tree_size() < _SMALLER * max(self._length.stored)
+        gives = self._has_room(pressure) and (is_smaller or log_bytes > pressure.worth)
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives
@@ -233,21 +247,9 @@ class Snapshots:
         tree = self._replicated.machine.tree
         return tree.data_size + tree.acl_size
 
-    def _has_room(self, pressure: Pressure | None) -> bool:
+    def _has_room(self, pressure: Pressure) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
-        has_room = pressure is None or pressure.room > pressure.snapshot
-        if has_room or self._replicated.outbox.is_full:
-            return True
-        now = self._now()
-        if pressure is not None and now - self._alarmed > _OVERDUE:
-            self._alarmed = now
-            log.error(
-                "no snapshot is written: it may take %d MiB, and etcd has room for %d."
-                " Compact etcd, or raise its quota",
-                pressure.snapshot >> 20,
-                pressure.room >> 20,
-            )
-        return False
+        return pressure.room > pressure.snapshot or self._replicated.outbox.is_full
 
     # -- the child -----------------------------------------------------------------------------------------
 
@@ -258,33 +260,30 @@ class Snapshots:
         began = self._now()
         self.stats.running = True
         try:
-            result = await self._run_writer(self._order(incarnation=me.incarnation, revision=me.revision))
+            answer = await self._run_writer(Order(self._prefix, me.incarnation, me.revision, self._pace))
         finally:
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
-        if result.get("ok"):
-            self._pause = _FIRST_PAUSE
-            if result.get("ref"):
-                self.stats.written += 1
-            log.info("snapshot: %s", json.dumps(result))
-            await self._forget()
+        if isinstance(answer, Failed):
+            self._failed(answer)
+            self._wanted = self._wanted or (wanted and not answer.is_overtaken)
+            self._not_before = self._now() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             return
-        if result.get("overtaken"):  # another proxy's snapshot was published first
-            log.info("no snapshot was written: %s", result.get("error"))
-        else:
-            self._wanted = self._wanted or wanted
-            if result.get("gone"):
-                log.warning(
-                    "no snapshot was written: %s. The eldest living proxy writes one", result["error"]
-                )
-            else:
-                self.stats.failed += 1
-                log.error("no snapshot was written: %s", result.get("error"))
-        self._not_before = self._now() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._pause = _FIRST_PAUSE
+        if isinstance(answer, Written) and answer.ref is not None:
+            self.stats.written += 1
+        log.info("snapshot: %s", json.dumps(answer.as_json()))
+        await self._forget()
 
-    def _order(self, **what: object) -> dict[str, Any]:
-        return {"prefix": self._replicated.context.keys.prefix.decode(), "pace": self._pace, **what}
+    def _failed(self, answer: Failed) -> None:
+        if answer.is_overtaken:
+            log.info("no snapshot was written: %s", answer.error)
+        elif answer.is_gone:
+            log.warning("no snapshot was written: %s. The eldest living proxy writes one", answer.error)
+        else:
+            self.stats.failed += 1
+            log.error("no snapshot was written: %s", answer.error)
 
     # -- after a snapshot ------------------------------------------------------------------------------------
 
@@ -318,16 +317,16 @@ class Snapshots:
         self._checking = True
         reloads = self._replicated.stats.reloads
         try:
-            result = await self._run_writer(self._order(check_aside=disagreement.checkpoint))
+            answer = await self._run_writer(Order(self._prefix, digest_after=disagreement.checkpoint))
         finally:
             self._checking = False
         if self._replicated.stats.reloads != reloads:
             return None  # the state that was in question is gone
-        if not result.get("ok"):
-            log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
+        if isinstance(answer, Failed):
+            log.error("a replay cannot settle whose digest is wrong: %s", answer.error)
             return None
-        replayed = int(result["digest"], 16)
-        if replayed == disagreement.ours:
+        assert isinstance(answer, Digest)
+        if answer.digest == disagreement.ours:
             log.error(
                 "a replay agrees with this proxy: the state of the proxy %s is wrong",
                 disagreement.incarnation,
@@ -336,7 +335,7 @@ class Snapshots:
         log.critical(
             "a replay of the log comes to the digest %016x after %d entries, and this proxy to %016x:"
             " its state is wrong, and is loaded anew",
-            replayed,
+            answer.digest,
             disagreement.checkpoint,
             disagreement.ours,
         )
@@ -344,33 +343,32 @@ class Snapshots:
         return False
 
 
-async def run_process(access: Access, order: dict[str, Any]) -> dict[str, Any]:
+async def run_process(access: Access, order: Order) -> Answer:
     """Run the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
     config = {
         **access.as_json(),
         "log_format": form_in_use(),
         "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
-        **order,
+        **order.as_json(),
     }
     try:
         child = await start(_WRITER, config)
     except OSError as error:
-        return {"ok": False, "error": str(error)}
+        return Failed(str(error))
     try:
         async with asyncio.timeout(_LONGEST_RUN):
-            return await _result(child)
+            return await _answer(child)
     except TimeoutError:
-        return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
+        return Failed(f"it took more than {_LONGEST_RUN:.0f} s")
     finally:
         await end(child)
 
 
-async def _result(child: Child) -> dict[str, Any]:
+async def _answer(child: Child) -> Answer:
     assert child.stdout is not None
     said = await child.stdout.read()
     status = await child.wait()
     try:
-        result: dict[str, Any] = json.loads(said)
-    except ValueError:
-        return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
-    return result
+        return answer_of(json.loads(said))
+    except (KeyError, TypeError, ValueError):
+        return Failed(f"the snapshot writer ended with status {status}, without an answer")

@@ -1,11 +1,13 @@
 """The living proxies by age; and what their entries show: clocks, and how far they have applied."""
 
-from proxy.log.living import LivingProxies, LivingProxy, Peers
+from proxy.log.living import LivingProxies, LivingProxy, Peers, living_proxy
 from schema.record import Home, PeerPort, ProxyValue
 
+_VALUE = ProxyValue((1,), "1.0")
 
-def proxy(incarnation: str, revision: int) -> LivingProxy:
-    return LivingProxy(incarnation, revision, ProxyValue((1,), "1.0"))
+
+def proxy(incarnation: str, revision: int, value: ProxyValue = _VALUE) -> LivingProxy:
+    return LivingProxy(incarnation, revision, value)
 
 
 def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
@@ -24,8 +26,8 @@ def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
 def test_a_command_that_visits_the_tree_does_nothing_for_the_others() -> None:
     living = LivingProxies()
     port = PeerPort("db-1:2182", b"secret")
-    living.add(proxy("ctl.1", 10)._replace(visits=True))
-    living.add(proxy("b", 20)._replace(peer_port=port))
+    living.add(proxy("ctl.1", 10, _VALUE._replace(visits=True)))
+    living.add(proxy("b", 20, _VALUE._replace(peer_port=port)))
     assert living.eldest == "b"
     assert living.rank("b") == 0
     assert living.combiner == living.get("b")
@@ -45,9 +47,15 @@ def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
 
 def test_a_living_proxy_is_found_by_name_and_named_with_its_host() -> None:
     living = LivingProxies()
-    living.add(LivingProxy("a", 1, ProxyValue((1,), "1.0", home=Home("db-1", "0.0.0.0:2181"))))
+    living.add(proxy("a", 1, _VALUE._replace(home=Home("db-1", "0.0.0.0:2181"))))
     living.add(proxy("b", 2))
     assert [str(living.get(name)) for name in "abc"] == ["a (db-1 0.0.0.0:2181)", "b", "None"]
+
+
+def test_of_a_proxy_whose_value_cannot_be_read_name_and_age_are_known() -> None:
+    found = living_proxy("a", 7, b"{}")
+    assert (str(found), found.revision, found.value.levels) == ("a", 7, ())
+    assert found.value.version == "unknown: a proxy's value has no proper 'levels'"
 
 
 def heard(peers: Peers, incarnation: str, clock: int, now: int) -> None:

@@ -22,7 +22,8 @@ from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
 from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.upkeep import snapshot_writer, truncation
-from proxy.log.upkeep.snapshot_writer import Result, WriteFailed, digest_at, write
+from proxy.log.upkeep.snapshot_order import Failed, Order, Written
+from proxy.log.upkeep.snapshot_writer import WriteFailed, digest_at, write
 from proxy.log.upkeep.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
 from tests.proxy.log.trees import PACE, Tree, created, opened, pages_of
@@ -141,7 +142,7 @@ async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
         other = await tree.snapshot("b")
         stopped.go_on.set()
         try:
-            result: Result | None = await run
+            result: Written | None = await run
         except (Overtaken, WriteFailed):
             result = None
         record = await tree.record()
@@ -327,7 +328,7 @@ async def test_a_file_for_tls_that_is_gone_is_said(tmp_path: Path) -> None:
     gone = str(tmp_path / "ca.pem")
     config = {"etcd": ["https://127.0.0.1:1"], "prefix": "/p", "ca": gone}
     said = await asyncio.to_thread(asyncio.run, snapshot_writer._run(config))
-    assert said == {"ok": False, "error": f"[Errno 2] No such file or directory: '{gone}'"}
+    assert said == Failed(f"[Errno 2] No such file or directory: '{gone}'")
 
 
 @pytest.mark.long
@@ -385,8 +386,8 @@ async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
 
 async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tree = await Tree().make("a")
-    order = {"prefix": "/t", "incarnation": "a", "revision": tree.revisions["a"]}
+    order = Order("/t", "a", tree.revisions["a"])
     with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
         said = await snapshot_writer.reported(tree.etcd, order)
-    assert said == {"ok": False, "error": "KeyError: 'a defect'"}
+    assert said == Failed("KeyError: 'a defect'")
     assert "a defect" in caplog.text

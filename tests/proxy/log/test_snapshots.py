@@ -22,6 +22,7 @@ from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
+from proxy.log.upkeep.snapshot_order import Failed, Order
 from proxy.log.upkeep.snapshots import Snapshots, run_process
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.environment import Clock, Environment
@@ -356,9 +357,8 @@ async def test_nothing_is_forgotten_by_a_snapshot_that_cannot_be_read() -> None:
 
 async def test_a_child_that_says_nothing_has_failed() -> None:
     with mock.patch.object(module, "_WRITER", "proxy.version"):
-        result = await run_process(Access(()), {})
-    error = "the snapshot writer ended with status 0 and said nothing"
-    assert result == {"ok": False, "error": error}
+        answer = await run_process(Access(()), Order("/t"))
+    assert answer == Failed("the snapshot writer ended with status 0, without an answer")
 
 
 async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytest.LogCaptureFixture) -> None:

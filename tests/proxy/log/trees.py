@@ -9,7 +9,8 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import Registered, create
-from proxy.log.upkeep.snapshot_writer import Result, write
+from proxy.log.upkeep.snapshot_order import Written
+from proxy.log.upkeep.snapshot_writer import write
 from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
@@ -123,7 +124,7 @@ class Tree:
         for number in range(count):
             await self.create(incarnation, f"/{name}/{number}", data=b"%d" % number)
 
-    async def snapshot(self, incarnation: str, step: Step = no_step) -> Result:
+    async def snapshot(self, incarnation: str, step: Step = no_step) -> Written:
         writer = Registered(incarnation, self.revisions[incarnation])
         return await write(self.etcd, self.keys, writer, pace=PACE, step=step)
 
