@@ -27,6 +27,7 @@ from proxy.state.notifications import Notifications
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation, few
 from proxy.state.ops import READS
 from proxy.state.outcome import Refusal
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 
@@ -42,7 +43,7 @@ _WRITTEN = (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)
 _READ = (OpCode.GET_DATA, OpCode.EXISTS, OpCode.GET_ACL, OpCode.MULTI_READ)
 
 
-def _decode(packet: bytes, position: int) -> tuple[bytes, int]:
+def _decode(packet: bytes, position: int, _pause: Pause = NO_PAUSE) -> tuple[bytes, int]:
     body = packet[position:]
     if body not in (FINE, REFUSED, b""):
         raise MalformedPacket("not a write")

@@ -55,7 +55,7 @@ def test_a_living_proxy_is_found_by_name_and_named_with_its_host() -> None:
 def test_of_a_proxy_whose_value_cannot_be_read_name_and_age_are_known() -> None:
     found = living_proxy("a", 7, b"{}")
     assert (str(found), found.revision, found.value.levels) == ("a", 7, ())
-    assert found.value.version == "unknown: a proxy's value has no proper 'levels'"
+    assert found.value.version == "unknown: a proxy's value has schema version None; this release reads 2"
 
 
 def heard(peers: Peers, incarnation: str, clock: int, now: int) -> None:
