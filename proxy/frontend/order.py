@@ -518,8 +518,8 @@ class Order:
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            is_short = made + len(packet) <= self._limits.decoded_at_once
-            fields, _ = operation.decode(packet, position, NO_PAUSE if is_short else BRIEFLY)
+            is_long = operation.has_acl and made + len(packet) > self._limits.decoded_at_once
+            fields, _ = operation.decode(packet, position, BRIEFLY if is_long else NO_PAUSE)
         except TooLong:
             pass  # it is decoded only when it is applied
         except MalformedPacket as error:
