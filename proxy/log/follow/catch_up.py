@@ -273,8 +273,9 @@ class MonotonicReads:
         tries_left = _OLD_TRIES
         while (answer := await request()).revision < newest:
             if not tries_left:
+                old = answer.revision
                 raise OldAnswers(
-                    f"its answers are of revision {answer.revision}, and it has shown revision {newest} before"
+                    f"its answers are of revision {old}, and it has shown revision {newest} before"
                 )
             tries_left -= 1
             await asyncio.sleep(_OLD_PAUSE)
