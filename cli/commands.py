@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from proxy.support.usage import Parser
 
-_ARCHIVE, _CTL, _ONLINE, _PIPELINE = "archive.main", "ctl.main", "zketcd.online.main", "pipeline.main"
+_ARCHIVE, _ONLINE, _PIPELINE = "archive.main", "zketcd.online.main", "pipeline.main"
 
 
 class Command(NamedTuple):
@@ -14,55 +14,60 @@ class Command(NamedTuple):
 
     summary: str
     module: str
+    part: str = ""  # the module whose PROGRAMS has a command of ctl
+
+
+def _ctl(summary: str, part: str) -> Command:
+    return Command(summary, "ctl.main", f"ctl.{part}")
 
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command("serve ZooKeeper clients, with all state in etcd", "serve.__main__"),
     "check": Command("check a configuration, this host and etcd, and change nothing", "serve.check.main"),
     "upgrade": Command("replace a running server without closing its clients", "proxy.handover.main"),
-    "ls": Command("list the children of a node", _CTL),
-    "get": Command("show a node's data, ACL and Stat", _CTL),
-    "stat": Command("show a node's Stat", _CTL),
-    "find-big": Command("list the largest and the widest nodes", _CTL),
-    "sessions": Command("list the sessions, with their clients", _CTL),
-    "top": Command("show which paths, sessions and clients read and write most", _CTL),
-    "session": Command(
-        "show the life of one session: opened, moved, silent since, ended by whom and why", _CTL
+    "ls": _ctl("list the children of a node", "reading"),
+    "get": _ctl("show a node's data, ACL and Stat", "reading"),
+    "stat": _ctl("show a node's Stat", "reading"),
+    "find-big": _ctl("list the largest and the widest nodes", "reading"),
+    "sessions": _ctl("list the sessions, with their clients", "sessions"),
+    "top": _ctl("show which paths, sessions and clients read and write most", "top"),
+    "session": _ctl(
+        "show the life of one session: opened, moved, silent since, ended by whom and why", "life"
     ),
-    "kill-session": Command("end a session: its ephemerals go, and its client is disconnected", _CTL),
-    "clickhouse": Command(
+    "kill-session": _ctl("end a session: its ephemerals go, and its client is disconnected", "changes"),
+    "clickhouse": _ctl(
         "list what ClickHouse servers that are gone have left in the tree, and remove it: replicas, backups,"
         " locks (docs/clickhouse.md)",
-        _CTL,
+        "clickhouse",
     ),
-    "budget": Command(
+    "budget": _ctl(
         "list, set or remove budgets: how much clients may write below a path each second (docs/budgets.md)",
-        _CTL,
+        "budgets",
     ),
-    "replay": Command(
+    "replay": _ctl(
         "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"
         " positions",
-        _CTL,
+        "replay",
     ),
-    "proxies": Command("list the living proxies, the eldest first", _CTL),
-    "log": Command("show the log's entries: position, proxy, number, clock and requests", _CTL),
-    "sizes": Command("show the sizes of the log and of the snapshots", _CTL),
-    "backup": Command("write the tree into a directory, and keep the newest backups there", _CTL),
-    "snapshot": Command(
-        "write a snapshot now, and delete from the log what the snapshot before it holds", _CTL
+    "proxies": _ctl("list the living proxies, the eldest first", "history"),
+    "log": _ctl("show the log's entries: position, proxy, number, clock and requests", "history"),
+    "sizes": _ctl("show the sizes of the log and of the snapshots", "history"),
+    "backup": _ctl("write the tree into a directory, and keep the newest backups there", "backup"),
+    "snapshot": _ctl(
+        "write a snapshot now, and delete from the log what the snapshot before it holds", "changes"
     ),
-    "void": Command(
+    "void": _ctl(
         "replace a log entry that no proxy can read by an empty one. Its requests have no effect. Stop all"
         " proxies first",
-        _CTL,
+        "changes",
     ),
-    "unseal": Command(
+    "unseal": _ctl(
         "call off a move to another etcd: the tree that `zketcd follow --finish` has sealed may be served"
         " again. It is refused if the tree is complete where it was moved to",
-        _CTL,
+        "unseal",
     ),
-    "raise-level": Command(
-        "raise the tree's level, after all proxies have been upgraded (docs/upgrading.md)", _CTL
+    "raise-level": _ctl(
+        "raise the tree's level, after all proxies have been upgraded (docs/upgrading.md)", "levels"
     ),
     "create": Command("create a node, as a client of a proxy", _ONLINE),
     "set": Command("set a node's data, as a client of a proxy", _ONLINE),

@@ -1,8 +1,8 @@
 """Commands of `zketcd` that read or repair a tree in etcd. A few ask the proxies as well.
 
 main        runs one
-options     the command line
-reading     the tree as ls, get, stat and sessions
+program     what each is made of, and the tree that it is about
+reading     the tree as ls, get and stat, with `sessions`; `replay`: as it was
 history     the log, its sizes, the proxies, with `clocks`; `life`: of one session
 changes     commands that change something, with `budgets`, `levels` and `unseal`
 visitor     the incarnation under which a command appends

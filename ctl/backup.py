@@ -9,14 +9,18 @@ import os
 import re
 import shutil
 import zlib
+from argparse import ArgumentParser
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from cli.output import CommandFailed, Output, counted, size
 from codec.jute import OPEN_ACL, Acl
 from codec.seal import sealed_tail
 from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
+from ctl.program import Program, Tree
+from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.support.files import sync_folder
@@ -139,3 +143,25 @@ def _prune(folder: Path, name: str, keep: int) -> list[Path]:
     for each in old:
         shutil.rmtree(each)
     return old
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="the directory of the backups; each has one of its own"
+    )
+    parser.add_argument(
+        "--keep",
+        type=values.not_negative,
+        default=0,
+        metavar="N",
+        help="delete all but the newest N backups of this tree; 0 keeps all",
+    )
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    machine, caught, *_ = tree.loaded()
+    now = datetime.now(UTC)
+    return backup(machine, given.prefix, caught.revision, given.folder, given.keep, now)
+
+
+PROGRAMS = {"backup": Program(_run, _arguments)}

@@ -1,6 +1,11 @@
 """Budgets: `budget list`, `budget set` and `budget remove`."""
 
+from argparse import ArgumentParser
+from functools import partial
+from typing import Any
+
 from cli.output import CommandFailed, Output, WrongUsage, table
+from ctl.program import Program, Tree
 from ctl.visitor import append
 from proxy.etcd.interface import Etcd
 from proxy.log.load.start import load_as_of
@@ -68,3 +73,26 @@ def _rule(text: str) -> Rule:
         return rule_of(text)
     except ValueError as error:
         raise WrongUsage(str(error)) from error
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("list", "set", "remove"), help="what to do")
+    parser.add_argument(
+        "budgets",
+        nargs="*",
+        metavar="BUDGET",
+        help="set: a path and its rates, such as /app=500/s,10MB/s; remove: a path",
+    )
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    if (given.action == "list") == bool(given.budgets):
+        tree.options.error(
+            "budget list takes no BUDGET" if given.budgets else f"budget {given.action} needs a BUDGET"
+        )
+    if given.action == "list":
+        return show(tree.machine())
+    return tree.ask(partial(change, action=given.action, texts=given.budgets))
+
+
+PROGRAMS = {"budget": Program(_run, _arguments)}

@@ -1,10 +1,14 @@
-"""Commands that change something: snapshot, void, kill-session, raise-level."""
+"""Commands that change something: `snapshot`, `void` and `kill-session`."""
 
 import socket
+from argparse import ArgumentParser
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
 
 from cli.output import CommandFailed, Output, counted, size
-from ctl.levels import LevelRefused, raise_level
+from ctl.program import Program, Tree
+from ctl.sessions import add_id
 from ctl.visitor import append, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
@@ -12,6 +16,7 @@ from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT, Registered, incarnation_of, living_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
+from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.state.sessions import session_text
 from proxy.support.environment import clock_ms
@@ -111,11 +116,30 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     )
 
 
-async def level(etcd: Etcd, keys: Keyspace, wanted: int) -> Output:
-    """Raise the tree's level."""
-    try:
-        raised = await raise_level(etcd, keys, wanted, version=_COMMAND)
-    except LevelRefused as error:
-        raise CommandFailed(str(error)) from error
-    what = f"the tree's level is {wanted} now" if raised else f"the tree has level {wanted} already"
-    return Output({"level": wanted, "raised": raised}, [what])
+def _of_void(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "incarnation",
+        metavar="INCARNATION",
+        help="incarnation that appended the entry, from the proxy's error message",
+    )
+    parser.add_argument("number", type=values.positive, metavar="NUMBER", help="the entry's number")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="do it even while proxies live. A proxy that has already applied the entry then has a different"
+        " tree",
+    )
+
+
+def _void(tree: Tree, given: Any) -> Output:
+    asked = partial(void, incarnation=given.incarnation, number=given.number, force=given.force)
+    return tree.ask(asked)
+
+
+PROGRAMS = {
+    "snapshot": Program(lambda tree, _given: tree.ask(snapshot)),
+    "void": Program(_void, _of_void),
+    "kill-session": Program(
+        lambda tree, given: tree.ask(partial(kill_session, session_id=given.session)), add_id
+    ),
+}

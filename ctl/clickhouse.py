@@ -5,16 +5,20 @@ ephemeral node that its server would make if it came back, and of a table the no
 it: so it fails if a server lives there, and a server that comes meanwhile waits.
 """
 
+from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cli.client import Client
+from cli.client import Client, add_server, connected
 from cli.output import CommandFailed, Output, counted, date, table
 from codec import client as zk
 from codec.client import Request
 from codec.constants import CreateMode, OpCode
+from ctl.program import Program, Tree
+from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
+from proxy.support.environment import clock_ms
 from schema.paths import join, parent_of
 from schema.znode import session_of
 
@@ -238,3 +242,46 @@ def show(found: Sequence[Left], removed: Sequence[Left]) -> Output:
     else:
         lines.append("nothing was removed: --yes removes it; replicas only with --replica NAME")
     return Output(data, lines)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("path", nargs="?", default="/", metavar="PATH", help="only what is left below this node")
+    add(
+        "--replica",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what replicas of this name have left; may be repeated",
+    )
+    add(
+        "--hours",
+        type=values.not_negative,
+        default=24,
+        metavar="N",
+        help="only what nothing has changed for so many hours",
+    )
+    add(
+        "--yes",
+        action="store_true",
+        help="remove it; replicas only with --replica, since a server that is"
+        " stopped for a while looks like one that is gone",
+    )
+    add_server(parser)
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    """What is left is found in etcd, and removed by a client."""
+    found = find(tree.machine(), given.path, given.replica, given.hours, clock_ms())
+    goes = chosen(found, given.replica) if given.yes else []
+    if goes:
+        client = connected(given, tree.options)
+        try:
+            for left in goes:
+                remove(client, left)
+        finally:
+            client.close()
+    return show(found, goes)
+
+
+PROGRAMS = {"clickhouse": Program(_run, _arguments)}

@@ -1,13 +1,16 @@
 """What is in etcd besides the tree: the log's entries, the proxies, and how much space they take."""
 
 import asyncio
+from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from cli.output import Output, counted, date, size, table
 from codec.operation_names import constant_name
 from ctl.clocks import DIFFER, ahead
+from ctl.program import Program, Tree
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
@@ -16,6 +19,7 @@ from proxy.log.foreign import ours
 from proxy.log.living import LivingProxies
 from proxy.log.record import TIMEOUT, Look, TreeSealed, is_copy, living_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
+from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
@@ -352,3 +356,24 @@ def _line(request: dict[str, Any]) -> str:
         what = [request["kind"]]
     what += [f"{name}=0x{value:x}" if name in _ZXIDS else f"{name}={value}" for name, value in rest.items()]
     return f"{request['session']}  {' '.join(filter(None, what))}"
+
+
+def _of_log(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--tail",
+        type=values.positive,
+        default=20,
+        metavar="N",
+        help="number of entries to show, counted from the end",
+    )
+
+
+def _sizes(tree: Tree, _given: Any) -> Output:
+    return tree.ask(partial(sizes, read_metrics=tree.access.metrics_reader(tree.access.tls())))
+
+
+PROGRAMS = {
+    "proxies": Program(lambda tree, _given: tree.ask(proxies)),
+    "log": Program(lambda tree, given: tree.ask(partial(tail, count=given.tail)), _of_log),
+    "sizes": Program(_sizes),
+}

@@ -6,19 +6,27 @@ of all proxies were read. A proxy that starts later reads the level in the recor
 does not know it.
 """
 
+from argparse import ArgumentParser
 from collections.abc import Collection
+from functools import partial
+from typing import Any
 
+from cli.output import CommandFailed, Output
+from ctl.program import Program, Tree
 from ctl.visitor import visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Put, Txn
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look, servable
 from proxy.log.upkeep.truncation import until_known
+from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.support.environment import clock_ms
 from schema.entry import EntryWriter, Kind, encode_level
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.record import decode_proxy, encode_record
+
+_COMMAND = "ctl"
 
 
 class LevelRefused(Exception):
@@ -84,3 +92,19 @@ def _check(incarnation: str, value: bytes, level: int) -> None:
             f"the proxy {incarnation} (release {proxy.version or 'unknown'}) does not apply level {level}."
             " Upgrade it first"
         )
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("level", type=values.positive, metavar="N", help="the new level")
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    try:
+        raised = tree.ask(partial(raise_level, level=given.level, version=_COMMAND))
+    except LevelRefused as error:
+        raise CommandFailed(str(error)) from error
+    what = f"the tree's level is {given.level} now" if raised else f"the tree has level {given.level} already"
+    return Output({"level": given.level, "raised": raised}, [what])
+
+
+PROGRAMS = {"raise-level": Program(_run, _arguments)}

@@ -4,12 +4,17 @@ An entry shows what was asked for; what the state machine refuses, such as the e
 that does not hold it, is left out as there.
 """
 
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cli.output import CommandFailed, Output, counted, date
+from cli.output import CommandFailed, Output, counted, date, say
 from codec.constants import OpCode
-from ctl.sessions import Clients
+from ctl.history import written
+from ctl.program import Program, Tree
+from ctl.sessions import Clients, add_id, clients_of
+from proxy.log.record import living_of
+from proxy.options.archive import archive_url
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
 from schema.entry import (
@@ -169,3 +174,48 @@ def show(
         "last_write": date(life.wrote) if life.writes else None,
     }
     return Output(document, [*lines, f"session {name}: {now}"])
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_id(parser)
+    parser.add_argument(
+        "--archive",
+        type=archive_url,
+        metavar="URL",
+        help="read the entries of the archive there first: etcd's log has only the newest (docs/archive.md)",
+    )
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    """From the archive, the log in etcd, and the state."""
+    entries = _archived(given.archive) if given.archive else []
+    found, newest = tree.ask(written)
+    homes = living_of(found, tree.keys).homes
+    machine = tree.machine()
+    session = machine.sessions.get(given.session)
+    holder = session.incarnation if session is not None else ""
+    clients, unknown = clients_of({holder: homes[holder]} if holder in homes else {})
+    for line in unknown:
+        say(f"zketcd session: {line}")
+    return show(given.session, machine, homes, clients, [*entries, *newest])
+
+
+def _archived(url: str) -> list[Written]:
+    """The entries of an archive, in their order. Raises CommandFailed; blocks."""
+    from archive.files.catalog import ArchiveError, Catalog
+    from archive.files.store import existing
+    from archive.past.state import read
+
+    try:
+        store = existing(url)
+        return [
+            record
+            for run in Catalog(store.list()).runs
+            for each in run.segments
+            for record in read(store, run, each).records
+        ]
+    except ArchiveError as error:
+        raise CommandFailed(str(error)) from error
+
+
+PROGRAMS = {"session": Program(_run, _arguments)}

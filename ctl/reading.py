@@ -1,10 +1,13 @@
-"""The tree as people read it: ls, get, stat."""
+"""The tree as people read it: `ls`, `get`, `stat` and `find-big`."""
 
 import heapq
+from argparse import ArgumentParser
 from typing import Any
 
 from cli.output import CommandFailed, Output, date, table
 from codec.packets import STAT, STAT_NAMES
+from ctl.program import Program
+from proxy.options.values import positive
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
 from schema.paths import ROOT, parent_of
@@ -104,3 +107,32 @@ def _shown(name: str, value: int) -> str:
     if name in _IN_HEX:
         return f"0x{value & _MASK:x}"
     return f"{value} ({date(value)})" if name in _DATES else str(value)
+
+
+def _of_ls(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("-R", "--recursive", action="store_true", help="list the whole subtree")
+
+
+def _of_get(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--hex", action="store_true", help="show the data as hexadecimal numbers")
+
+
+def _of_stat(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+
+
+def _of_find_big(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "path", nargs="?", default="/", metavar="PATH", help="only this node and those below it"
+    )
+    parser.add_argument("--limit", type=positive, default=10, metavar="N", help="how many of each")
+
+
+PROGRAMS = {
+    "ls": Program(lambda tree, given: ls(tree.machine(), given.path, given.recursive), _of_ls),
+    "get": Program(lambda tree, given: get(tree.machine(), given.path, given.hex), _of_get),
+    "stat": Program(lambda tree, given: stat(tree.machine(), given.path), _of_stat),
+    "find-big": Program(lambda tree, given: find_big(tree.machine(), given.path, given.limit), _of_find_big),
+}

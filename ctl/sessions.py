@@ -1,11 +1,13 @@
 """The sessions of the tree, and the clients that the proxies' admin ports name for them."""
 
 import ipaddress
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cli.output import Output, WrongUsage, table
+from cli.output import Output, WrongUsage, say, table
 from ctl.admin import ask_all
+from ctl.program import Program, Tree
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
 from schema.record import Home
@@ -120,3 +122,46 @@ def _filter(client: str | None) -> Callable[[str | None], bool]:
         return address is not None and _host(address) in network
 
     return is_in
+
+
+def add_id(parser: ArgumentParser) -> None:
+    """Add the session that a command is about."""
+    parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
+
+
+def _session_id(text: str) -> int:
+    try:
+        number = int(text, 16)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no session's id, such as 0x10000a3b2c40001") from None
+    if not 0 <= number < 1 << 64:
+        raise ArgumentTypeError(f"{text!r} is no session's id: it has more than 64 bits")
+    return number - ((number >> 63) << 64)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--client",
+        metavar="ADDRESS",
+        help="only those of clients with this address, or in this network (10.0.0.0/8)",
+    )
+    add("--proxy", metavar="NAME", help="only those of this proxy: its incarnation or its host")
+    add(
+        "--sort",
+        choices=tuple(_ORDERS),
+        default="session",
+        help="the order; ephemerals: those with most come first",
+    )
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    homes = tree.homes()
+    machine = tree.machine()
+    clients, unknown = clients_of(homes)
+    for line in unknown:
+        say(f"zketcd sessions: {line}")
+    return show(machine, homes, clients, given)
+
+
+PROGRAMS = {"sessions": Program(_run, _arguments)}

@@ -2,12 +2,14 @@
 
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cli.output import CommandFailed, Output, table, visible
 from ctl.admin import ask, ask_all
-from schema.record import Home
+from ctl.program import Program, Tree
+from proxy.options import values
 
 _CLEAR = "\x1b[H\x1b[J"
 _RATES = ("reads", "writes")
@@ -23,29 +25,23 @@ Documents = Mapping[str, dict[str, Any] | str]
 """The answer of each proxy, by its name, or why there is none."""
 
 
-def run(given: Any, find: Callable[[], Mapping[str, Home]]) -> int:
-    """Show it once, or again and again until it is interrupted; the exit code. `find`: the living proxies.
-
-    Raises CommandFailed if no proxy answers.
-    """
-    is_screen = sys.stdout.isatty()
+def _run(tree: Tree, given: Any) -> Output | None:
+    """Show it once, or again and again until it is interrupted. Raises CommandFailed if no proxy answers."""
     while True:
-        output = show(_answers(given, find), given.sort, given.limit)
-        text = output.text(given.json)
-        if given.once or given.json or not is_screen:
-            print(visible(text) if is_screen else text)
-            return 0
-        print(f"{_CLEAR}{visible(text)}", flush=True)
+        output = show(_answers(tree, given), given.sort, given.limit)
+        if given.once or given.json or not sys.stdout.isatty():
+            return output
+        print(f"{_CLEAR}{visible(output.text(as_json=False))}", flush=True)
         try:
             time.sleep(given.delay)
         except KeyboardInterrupt:
-            return 0
+            return None
 
 
-def _answers(given: Any, find: Callable[[], Mapping[str, Home]]) -> Documents:
+def _answers(tree: Tree, given: Any) -> Documents:
     if given.admin:
         return {given.admin: ask(given.admin, "top")}
-    homes = find()
+    homes = tree.homes()
     answers = ask_all(homes, "top")
     return {f"{name} on {homes[name].host or 'an unknown host'}": each for name, each in answers.items()}
 
@@ -105,3 +101,15 @@ _ORDERS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "reads": lambda row: -float(row["reads"]),
     "writes": lambda row: -float(row["writes"]),
 }
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-b", "--once", action="store_true", help="print it once, as is done where stdout is no terminal")
+    add("--admin", metavar="URL", help="ask only this admin port, such as http://127.0.0.1:8080; etcd is not")
+    add("--sort", choices=("all", "reads", "writes"), default="all", help="what comes first in each list")
+    add("--limit", type=values.positive, default=10, metavar="N", help="rows of each list, 200 at most")
+    add("--delay", type=values.positive, default=3, metavar="SECONDS", help="time between two screens")
+
+
+PROGRAMS = {"top": Program(_run, _arguments)}

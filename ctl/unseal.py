@@ -1,6 +1,14 @@
 """Calls a move off: a sealed tree may be served again, unless it is complete where it has gone."""
 
+import asyncio
+from argparse import ArgumentParser
+from functools import partial
+from typing import Any
+
+from cli.connection import tree_in
 from cli.output import CommandFailed, Output
+from ctl.program import Program, Tree
+from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, EtcdError, Put, Txn
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, look
@@ -114,3 +122,40 @@ def _unreachable(where: Seal, error: Exception) -> CommandFailed:
         f"it is unknown whether the tree is served under {where.prefix} in the etcd at {where.etcd}: {error}."
         " If it has another user or certificates, use --moved-to; if no zketcd can ever serve it, --force"
     )
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="do not ask the etcd that the tree was moved to. If the tree is served there, or will be,"
+        " clients write to two trees, and what one of them has is lost",
+    )
+    parser.add_argument(
+        "--moved-to",
+        metavar="FILE",
+        help="TOML file of a server of the tree that it was moved to, which has that etcd's addresses, user"
+        " and certificates (default: the addresses of the move, and this tree's user and certificates)",
+    )
+
+
+def _run(tree: Tree, given: Any) -> Output:
+    return tree.ask(partial(_call_off, tree, given))
+
+
+async def _call_off(tree: Tree, given: Any, etcd: Etcd, keys: Keyspace) -> Output:
+    if given.force:
+        return await unseal(etcd, keys, None)
+    where = await sealed(etcd, keys)
+    if given.moved_to is not None:
+        access, _ = await asyncio.to_thread(tree_in, given.moved_to)
+    else:
+        access = Access(tuple(where.etcd.split(",")), tree.access.options)
+    there = access.client(await asyncio.to_thread(access.tls))
+    try:
+        return await unseal(etcd, keys, there)
+    finally:
+        await there.close()
+
+
+PROGRAMS = {"unseal": Program(_run, _arguments)}

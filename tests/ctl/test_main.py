@@ -18,7 +18,7 @@ from cli.connection import endpoints
 from cli.output import Output, counted, date, say, size, table, visible
 from codec.constants import OpCode
 from codec.jute import pack_string
-from ctl.options import parser
+from ctl.main import parser
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.etcd.client import EtcdClient

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ctl.options import parser as ctl_parser
+from ctl.main import parser as ctl_parser
 from lab.servers.manifests import Manifest
 from proxy import server
 from proxy.admin.changes import Changes

@@ -73,7 +73,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_library_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("ctl.main", "ctl.options", "cli.connection", "proxy.options.parser"):
+    for module in ("ctl.main", "ctl.program", "cli.connection", "proxy.options.parser"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "configargparse", None)
     assert main(["ls", "/"]) == 2
@@ -84,7 +84,7 @@ def test_a_library_that_is_missing_is_named(
 
 def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "ctl.main", raising=False)
-    monkeypatch.setitem(sys.modules, "ctl.options", None)
+    monkeypatch.setitem(sys.modules, "ctl.program", None)
     with pytest.raises(ModuleNotFoundError):
         main(["ls", "/"])
 
