@@ -10,13 +10,10 @@ from typing import Any
 from codec.constants import OpCode
 from pipeline.errors import Failure
 from pipeline.table import AclRow, TransactionRow
-from proxy.state.digest import Digest, session_hash
+from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
-from proxy.state.recording import Recorded, Recording, What
-from proxy.state.sessions import Session
-from proxy.state.transaction import Transaction
-from proxy.state.tree import Tree
+from proxy.state.recording import Recorded, What, keep_changes
 from schema.entry import Kind, Request
 from schema.znode import CONTAINER_OWNER, session_of
 
@@ -31,15 +28,9 @@ class Recorder:
         """From here on `machine` records."""
         self._machine = machine
         self._zxid = machine.zxid
-        self._changes: list[Recorded] = []
+        self._changes = keep_changes(machine)
         #: The sessions' part of the digest, which ZooKeeper's digest does not have.
         self._sessions_digest = sum(map(session_hash, machine.sessions.values()))
-        machine.use_transaction(self._made)
-
-    def _made(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> Transaction:
-        made = Recording(tree, sessions, digest)
-        self._changes = made.changes
-        return made
 
     def digest(self) -> int:
         """The digest of the nodes without sessions, as ZooKeeper's: a signed long."""

@@ -6,7 +6,7 @@ from collections import Counter
 from proxy.support.counters import Counters
 from proxy.support.throttled_log import ThrottledLog
 
-log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
+log = logging.getLogger(__name__)
 
 _ANY = 1 << 30
 

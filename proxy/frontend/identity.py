@@ -22,7 +22,6 @@ from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
-_negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
 # all into the log: about two hundred users. ZooKeeper has no such limit.
@@ -199,7 +198,7 @@ class Negotiation:
             self._claimant.negotiated(self._taken(done.result()))
             return
         if not isinstance(error, Failed):
-            _negotiation_log.error("a step of a SASL exchange failed", exc_info=error)
+            log.error("a step of a SASL exchange failed", exc_info=error)
             error = Failed(repr(error))
         self._claimant.negotiated(self._failed(error))
 

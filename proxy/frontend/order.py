@@ -28,6 +28,13 @@ The rules:
    before any reply or read that shows the new state: a client learns of a change before it sees it
    (DataTree.processTxn fires watches before FinalRequestProcessor answers).
 
+How it ends, always after the packets that are ready:
+
+end       no frame is processed any more; the queue is kept for `stop`
+stop      the same, and the queue is emptied: its held writes go to the log. The connection is closed or lost
+_drop     the same, but no held write goes to the log, since the client has its last reply
+release   after `stop`: the order does not keep the connection in memory
+
 Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is what these three call.
 """
 

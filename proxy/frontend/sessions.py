@@ -309,7 +309,8 @@ class Sessions:
         session = self._by_id.pop(session_id, None)
         if session is None:
             is_eldest = self._checked is not None and not self._checked[1]
-            if orphan is not None and is_eldest and incarnation is None:
+            is_killed = incarnation is None and change.reason.startswith(KILLED)
+            if orphan is not None and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
             return
         if incarnation is not None:
@@ -323,9 +324,7 @@ class Sessions:
             session.connection.close()
 
     def _killed(self, session_id: int, reason: str) -> None:
-        """A session has ended: if an administrator has ended it, that is for the logs."""
-        if not reason.startswith(KILLED):
-            return
+        """An administrator has ended a session."""
         log.warning("session %s: %s", session_text(session_id), reason)
         if self._ended is not None:
             self._ended(session_id, reason.removeprefix(KILLED))

@@ -23,6 +23,7 @@ from proxy.traces.span import Span, Tracer
 
 # Errors from this one up to OK are server errors, those below it client errors (KeeperException.Code).
 _API_ERROR = -100
+_ERRORS = frozenset(ErrorCode)
 # Characters of a path. Clients choose it, and thousands of spans wait if the collector does not answer.
 _MOST_OF_PATH = 256
 
@@ -33,9 +34,7 @@ AnyFramer: TypeAlias = "Framer | OpeningFramer | TracedFramer | MarkingFramer"
 class MarkingFramer:
     """Frames packets by another framer, and asks the tracer about each."""
 
-    def __init__(
-        self, framer: "Framer | OpeningFramer | TracedFramer | MarkingFramer", traces: "Traces"
-    ) -> None:
+    def __init__(self, framer: AnyFramer, traces: "Traces") -> None:
         self._framer = framer
         self._traces = traces
 
@@ -119,7 +118,7 @@ class Traces:
             attributes["zookeeper.path"] = shortened(path, _MOST_OF_PATH)
         failed = ""
         if err:
-            name = ErrorCode(err).name if err in ErrorCode._value2member_map_ else str(err)
+            name = ErrorCode(err).name if err in _ERRORS else str(err)
             attributes["error.type"] = name
             attributes["zookeeper.error"] = err
             failed = name if err > _API_ERROR else ""

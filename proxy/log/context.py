@@ -35,20 +35,17 @@ class CombineWaits(NamedTuple):
 class LogSettings(NamedTuple):
     """What an operator can set, what follows from the release, and numbers that only tests and proofs set."""
 
-    lease_seconds: int = (
-        defaults.LEASE
-    )  # without keep-alives for so long a proxy counts as dead; etcd may grant more
+    # Without keep-alives for so long a proxy counts as dead; etcd may grant more.
+    lease_seconds: int = defaults.LEASE
     rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
     home: Home = Home()  # where this proxy runs
     peer_port: PeerPort = PeerPort()  # where it takes entries of other proxies
-    max_staleness: float = (
-        defaults.MAX_STALENESS
-    )  # seconds; a proxy whose state is older than this stops serving
-    standby_within: int = (
-        defaults.STANDBY_WITHIN
-    )  # seconds; a proxy that has not heard of the standby for so long stops serving
+    # Seconds. A proxy whose state is older than this stops serving,
+    max_staleness: float = defaults.MAX_STALENESS
+    # and one that has not heard of the standby for so long.
+    standby_within: int = defaults.STANDBY_WITHIN
     archives: bool = False  # this proxy can archive the log
     reserve: int = defaults.ETCD_RESERVE  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be
