@@ -2,11 +2,15 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from codec.longs import hex64
 from proxy.support.controls import CONTROLS
+
+_IDS = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
+_TIMES = ("ctime", "mtime")
 
 
 class CommandFailed(Exception):
@@ -66,6 +70,17 @@ def say(text: str) -> None:
 def counted(count: int, what: str) -> str:
     """A number of things."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def stat_lines(stat: Mapping[str, int]) -> list[str]:
+    """A Stat for people, by ZooKeeper's names: ids in hexadecimal, times with their dates."""
+    return [f"{name} = {_field(name, value)}" for name, value in stat.items()]
+
+
+def _field(name: str, value: int) -> str:
+    if name in _IDS:
+        return hex64(value)
+    return f"{value} ({date(value)})" if name in _TIMES else str(value)
 
 
 def date(clock: int) -> str:

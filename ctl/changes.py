@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from cli.output import CommandFailed, Output, counted, size
+from codec.longs import hex64
 from ctl.program import Program, Tree
 from ctl.sessions import add_id
 from ctl.visitor import append, visit
@@ -18,7 +19,6 @@ from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
 from proxy.options import values
 from proxy.state.level import KNOWN
-from proxy.state.sessions import session_text
 from proxy.support.environment import clock_ms
 from proxy.support.user import user_name
 from schema.entry import KILLED, Kind, decode_entry, encode_close, encode_void
@@ -99,7 +99,7 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
 
 async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     """End a session, as its proxy does when the client is silent: by an entry of the log."""
-    name = session_text(session_id)
+    name = hex64(session_id)
     servable(await look(etcd, keys), keys, KNOWN)
     loaded = await load_as_of(etcd, keys)
     session = loaded.machine.sessions.get(session_id)

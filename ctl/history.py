@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from cli.output import Output, counted, date, size, table
+from codec.longs import hex64
 from codec.operation_names import constant_name
 from ctl.clocks import DIFFER, ahead
 from ctl.program import Program, Tree
@@ -22,7 +23,6 @@ from proxy.log.upkeep.truncation import applied_in
 from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
-from proxy.state.sessions import session_text
 from proxy.support.environment import clock_ms
 from schema.budgets import decode_rule
 from schema.entry import (
@@ -311,7 +311,7 @@ def _row(keys: Keyspace, kv: KeyValue) -> dict[str, Any]:
 
 def _request(request: Request) -> dict[str, Any]:
     """A request, decoded as far as that goes."""
-    shown: dict[str, Any] = {"kind": Kind(request.kind).name, "session": session_text(request.session_id)}
+    shown: dict[str, Any] = {"kind": Kind(request.kind).name, "session": hex64(request.session_id)}
     if request.kind != Kind.CLIENT:
         try:
             fields = _BODIES[Kind(request.kind)](request.body)

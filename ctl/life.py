@@ -10,13 +10,13 @@ from typing import Any
 
 from cli.output import CommandFailed, Output, counted, date, say
 from codec.constants import OpCode
+from codec.longs import hex64, unsigned
 from ctl.history import written
 from ctl.program import Program, Tree
 from ctl.sessions import Clients, add_id, clients_of
 from proxy.log.record import living_of
 from proxy.options.archive import archive_url
 from proxy.state.machine import Machine
-from proxy.state.sessions import session_text
 from schema.entry import (
     Kind,
     Request,
@@ -28,8 +28,6 @@ from schema.entry import (
 )
 from schema.errors import BadValue
 from schema.record import Home
-
-_MASK = (1 << 64) - 1
 
 
 class Life:
@@ -131,7 +129,7 @@ def show(
     """What became of a session. Raises CommandFailed for one that nothing is known of."""
     life = Life(session_id)
     life.follow(entries)
-    name = session_text(session_id)
+    name = hex64(session_id)
     session = machine.sessions.get(session_id)
     begins = f"the entries that were read begin at {date(life.began)}" if life.began else "no entry was read"
     if session is None and not life.events and not life.writes:
@@ -143,7 +141,7 @@ def show(
         now = "it has ended" if life.events else "it does not live"
     else:
         home = homes.get(session.incarnation)
-        client = clients.get(session_id & _MASK)
+        client = clients.get(unsigned(session_id))
         connected = f"client {client}" if client else "client unknown or not connected"
         where = (
             f"{session.incarnation} on {home.host or 'an unknown host'}" if home else "a proxy that is gone"
@@ -168,7 +166,7 @@ def show(
         "session": name,
         "lives": session is not None,
         "holder": session.incarnation if session else None,
-        "client": clients.get(session_id & _MASK),
+        "client": clients.get(unsigned(session_id)),
         "events": life.events,
         "writes": life.writes,
         "last_write": date(life.wrote) if life.writes else None,

@@ -4,17 +4,13 @@ import heapq
 from argparse import ArgumentParser
 from typing import Any
 
-from cli.output import CommandFailed, Output, date, table
+from cli.output import CommandFailed, Output, stat_lines, table
 from codec.packets import STAT, STAT_NAMES
 from ctl.program import Program
 from proxy.options.values import positive
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
 from schema.paths import ROOT, parent_of
-
-_DATES = ("ctime", "mtime")
-_IN_HEX = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
-_MASK = (1 << 64) - 1
 
 
 def ls(machine: Machine, path: str, recursive: bool) -> Output:
@@ -50,7 +46,7 @@ def get(machine: Machine, path: str, as_hex: bool) -> Output:
     else:
         document["data"] = text
         shown = text or ""
-    return Output(document, [*shown.split("\n"), "", f"acl = {', '.join(acl)}", *_lines(values)])
+    return Output(document, [*shown.split("\n"), "", f"acl = {', '.join(acl)}", *stat_lines(values)])
 
 
 def find_big(machine: Machine, path: str, limit: int) -> Output:
@@ -84,7 +80,7 @@ def find_big(machine: Machine, path: str, limit: int) -> Output:
 def stat(machine: Machine, path: str) -> Output:
     """The Stat alone."""
     values = _stat(_find(machine, path))
-    return Output(values, _lines(values))
+    return Output(values, stat_lines(values))
 
 
 def _find(machine: Machine, path: str) -> Node:
@@ -97,16 +93,6 @@ def _find(machine: Machine, path: str) -> Node:
 
 def _stat(node: Node) -> dict[str, int]:
     return dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
-
-
-def _lines(values: dict[str, int]) -> list[str]:
-    return [f"{name} = {_shown(name, value)}" for name, value in values.items()]
-
-
-def _shown(name: str, value: int) -> str:
-    if name in _IN_HEX:
-        return f"0x{value & _MASK:x}"
-    return f"{value} ({date(value)})" if name in _DATES else str(value)
 
 
 def _of_ls(parser: ArgumentParser) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cli.output import Output, WrongUsage, say, table
+from codec.longs import hex64, unsigned
 from ctl.admin import ask_all
 from ctl.program import Program, Tree
 from proxy.state.machine import Machine
-from proxy.state.sessions import session_text
 from schema.record import Home
-
-_MASK = (1 << 64) - 1
 
 Clients = Mapping[int, str]
 """The client's HOST:PORT of each session."""
@@ -36,7 +34,7 @@ def _clients_in(document: Mapping[str, Any]) -> Clients | str:
     """The clients that a proxy names, or why they are not known."""
     try:
         found = {
-            int(each["session_id"]) & _MASK: str(each["remote_socket_address"])
+            unsigned(int(each["session_id"])): str(each["remote_socket_address"])
             for each in document["connections"]
         }
         for client in found.values():
@@ -76,14 +74,14 @@ def show(machine: Machine, homes: Mapping[str, Home], clients: Clients, given: A
 
 
 def _rows(machine: Machine, homes: Mapping[str, Home], clients: Clients) -> Iterator[dict[str, Any]]:
-    for session in sorted(machine.sessions.values(), key=lambda session: session.id & _MASK):
+    for session in sorted(machine.sessions.values(), key=lambda session: unsigned(session.id)):
         home = homes.get(session.incarnation)
         yield {
-            "session": session_text(session.id),
+            "session": hex64(session.id),
             "timeout_ms": session.timeout_ms,
             "proxy": session.incarnation,
             "host": home.host if home else "",
-            "client": clients.get(session.id & _MASK),
+            "client": clients.get(unsigned(session.id)),
             "ephemerals": sorted(machine.tree.ephemerals.get(session.id, ())),
         }
 

@@ -25,6 +25,7 @@ from archive.files.catalog import Catalog
 from archive.files.store import store_of
 from codec import client as zk
 from codec.jute import Acl
+from codec.longs import hex64
 from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
 from lab.servers.prepared import NEXT_LEVEL, prepared
@@ -218,7 +219,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 def test_symptoms(host: Host) -> None:
     with Client(host.zketcd.port, 4000) as silent:
         silent.create("/app")
-        host.real["0x180d7279aca5cdd7"] = f"{silent.id & (1 << 64) - 1:#x}"
+        host.real["0x180d7279aca5cdd7"] = hex64(silent.id)
         silent.drop()
     wait_until(lambda: "expired: its client was silent" in host.zketcd.log_text(), "the session to end", 60)
     host.run(DOCS / "troubleshooting.md")
@@ -294,7 +295,7 @@ def test_operate(host: Host) -> None:
             worker.create(f"/app/workers/{number}", mode=EPHEMERAL)
         keeper.call(zk.set_acl("/app", [Acl(1, "world", "anyone")]))
         host.real |= {
-            "0x180d7279aca5cdd7": f"{worker.id & (1 << 64) - 1:#x}",
+            "0x180d7279aca5cdd7": hex64(worker.id),
             "10.0.0.0/24": "127.0.0.0/8",
             "10.0.0.7": "127.0.0.1",
         }
@@ -459,7 +460,7 @@ def test_somebody_deleted_clickhouse(host: Host, tmp_path: Path) -> None:
             client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
             host.real |= {
                 "0x4cc": f"{client.last_zxid:#x}",
-                "0x5f3a001": f"{client.client_id[0] & (1 << 64) - 1:#x}",
+                "0x5f3a001": hex64(client.client_id[0]),
             }
             client.delete("/clickhouse", recursive=True)
             deleted = client.last_zxid

@@ -12,11 +12,11 @@ from archive.files.segment import Change, Content
 from archive.files.store import Missing, Store
 from archive.past import state as past
 from codec.constants import OpCode
+from codec.longs import hex64
 from proxy.state.auth.schemes import named
 from proxy.state.feed import WORDS, request_name
 from proxy.state.ops import EXTENDED
 from proxy.state.recording import What
-from proxy.state.sessions import session_text
 from schema.entry import Entry, Kind, Request, decode_close
 from schema.errors import BadValue
 
@@ -155,7 +155,7 @@ class History:
             change.path,
             _KINDS[change.kind],
             request_name(request),
-            session_text(request.session_id),
+            hex64(request.session_id),
             tuple(map(named, request.identities)),
             content.records[change.entry].incarnation,
             _number(change.before),

@@ -7,6 +7,7 @@ table of addresses.
 import time
 from collections.abc import Callable
 
+from codec.longs import hex64
 from console.answers import arguments, clients, cluster
 from console.answers.changes import Changes
 from console.answers.past import ArchivePlace, Past
@@ -23,7 +24,6 @@ from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
-from proxy.state.sessions import session_text
 
 _DIGEST = "digest"
 
@@ -79,7 +79,7 @@ class Api:
             "port": subject.ports.number,
             "serving": self._subject.handshake.is_open,
             "notReady": self._facts.why_not_ready,
-            "zxid": session_text(self._subject.machine.zxid),
+            "zxid": hex64(self._subject.machine.zxid),
             "znodes": len(subject.machine.tree.nodes),
             "bytes": subject.machine.tree.data_size,
             "sessions": len(subject.machine.sessions),
@@ -129,7 +129,7 @@ class Api:
             self._subject, session_id, arguments.limit(call.query), self.reading.pace()
         )
         if found is None:
-            raise Refused(404, f"there is no session {session_text(session_id)}")
+            raise Refused(404, f"there is no session {hex64(session_id)}")
         return found
 
     async def watches(self, call: Call) -> Body:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from codec.constants import ErrorCode
+from codec.longs import hex64
 from console.answers import arguments
 from console.answers.reading import Reading, Subtree
 from console.answers.subtrees import Gathered, imported
@@ -13,7 +14,6 @@ from console.sessions.editing import Editor, create, create_all, delete, delete_
 from proxy.admin.changes import Killer
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
-from proxy.state.sessions import session_text
 from schema.paths import ROOT, SPECIAL_PATHS
 
 _MOST_IMPORTED = 500  # znodes of one request
@@ -61,8 +61,8 @@ class Changes:
         if error:
             gone = error == ErrorCode.SESSION_EXPIRED
             why = "there is no such session" if gone else "etcd did not take the request"
-            raise Refused(404 if gone else 503, f"{session_text(session_id)} was not ended: {why}")
-        return {"id": session_text(session_id)}
+            raise Refused(404 if gone else 503, f"{hex64(session_id)} was not ended: {why}")
+        return {"id": hex64(session_id)}
 
     async def create(self, call: Call) -> Body:
         """Create a znode."""

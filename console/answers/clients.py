@@ -8,6 +8,7 @@ from itertools import chain
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from codec.longs import hex64
 from console.walks.listing import MOST_CHARACTERS, ordered
 from console.walks.pacing import Pace, paced
 from proxy.admin.clients import lop_name
@@ -15,7 +16,7 @@ from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection
 from proxy.state.auth.schemes import SCHEMES, named
 from proxy.state.notifications import Watcher
-from proxy.state.sessions import Session, session_text
+from proxy.state.sessions import Session
 from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
 
@@ -68,14 +69,14 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
         ],
         "total": len(known),
         "matching": len(found),
-        "next": session_text(ids[-1]) if ids and not is_last and order.sort == "id" else None,
+        "next": hex64(ids[-1]) if ids and not is_last and order.sort == "id" else None,
     }
 
 
 def _matches(session: Session, connection: Connection | None, text: str, host: str) -> bool:
     return (
         not text
-        or text in session_text(session.id)
+        or text in hex64(session.id)
         or text in session.incarnation
         or text in host
         or (
@@ -118,7 +119,7 @@ def _client(connection: Connection) -> str:
 def _session(subject: Subject, session: Session, connection: Connection | None) -> dict[str, Any]:
     ephemerals = subject.machine.tree.ephemerals.get(session.id)
     return {
-        "id": session_text(session.id),
+        "id": hex64(session.id),
         "timeoutMs": session.timeout_ms,
         "proxy": session.incarnation,
         "host": _host(subject, session),
@@ -156,7 +157,7 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         "received": connection.inbound.count,
         "sent": connection.outbound.sent,
         "lastOperation": lop_name(opcode),
-        "lastZxid": session_text(zxid) if zxid >= 0 else None,
+        "lastZxid": hex64(zxid) if zxid >= 0 else None,
         "lastLatencyMs": nanos / MILLISECOND,
     }
     return found
@@ -184,7 +185,7 @@ async def watches(subject: Subject, prefix: str, after: str, limit: int, pace: P
     for path in found[:limit]:
         watchers = [(kind, by_path[path]) for kind, by_path in tables.items() if path in by_path]
         named = [
-            {"session": session_text(watcher.session_id), "kind": kind}
+            {"session": hex64(watcher.session_id), "kind": kind}
             for kind, each in watchers
             for watcher in _some(each, _MOST_WATCHERS)
         ]
@@ -206,7 +207,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
         if len(rows) < _MOST_WAITING:
             rows.append(
                 {
-                    "session": session_text(connection.session_id),
+                    "session": hex64(connection.session_id),
                     "client": _client(connection),
                     "outstanding": connection.order.queue.count,
                     "requests": [

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from codec.longs import hex64
 from console.walks.pacing import Pace
 from proxy.admin.facts import Facts
 from proxy.state.machine import CHECKPOINT_EVERY
-from proxy.state.sessions import session_text
 from schema.record import SnapshotRef
 
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
@@ -24,7 +24,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
         "applied": log.position,
         "backlog": log.backlog,
         "ageMs": int(min(log.age, _LONG) * 1000),
-        "zxid": session_text(machine.zxid),
+        "zxid": hex64(machine.zxid),
         "entries": machine.entries,
         "level": machine.level,
         "digest": f"{machine.last_checkpoint[1]:016x}",
@@ -74,7 +74,7 @@ def _snapshot(ref: SnapshotRef | None) -> dict[str, Any] | None:
         "bytes": ref.bytes,
         "nodes": ref.nodes,
         "sessions": ref.sessions,
-        "zxid": session_text(ref.zxid),
+        "zxid": hex64(ref.zxid),
         "digest": f"{ref.digest:016x}",
     }
 
@@ -129,5 +129,5 @@ def _copy(found: Mapping[str, int]) -> dict[str, Any] | None:
     """How far a tree that follows another one is behind it."""
     if not found:
         return None
-    zxid = session_text(found["copy_zxid"])
+    zxid = hex64(found["copy_zxid"])
     return {"zxid": zxid, "behind": found.get("copy_behind"), "lagMs": found.get("copy_lag_ms")}

@@ -19,13 +19,13 @@ from archive.files.store import store_of
 from archive.past.history import Event, History
 from archive.past.listing import listing
 from archive.past.state import state_at
+from codec.longs import hex64
 from console.answers.znodes import details
 from console.people.logins import Refused
 from console.walks.listing import first_of, may_read
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
-from proxy.state.sessions import session_text
 from proxy.support.child import begin
 
 _MOST_NAMES = 200  # children of a past node that are named
@@ -81,14 +81,14 @@ class Answers:
         machine = self._state(at)
         node = machine.tree.nodes.get(path)
         if node is None:
-            return {"path": path, "at": str(at), "zxid": session_text(machine.zxid), "node": None}
+            return {"path": path, "at": str(at), "zxid": hex64(machine.zxid), "node": None}
         if not may_read(node, identities):
             raise Refused(403, f"the ACL that {path!r} had then does not let this login read it")
         names = sorted(child_names(node))
         return {
             "path": path,
             "at": str(at),
-            "zxid": session_text(machine.zxid),
+            "zxid": hex64(machine.zxid),
             "node": details(path, node, identities),
             "children": first_of(names[:_MOST_NAMES]),
         }
@@ -115,7 +115,7 @@ class Answers:
             return
         # Its deletion may not be archived yet.
         zxid = last.zxid - 1 if last.change == "deleted" else last.zxid
-        node: Node | None = self._state(_moment(session_text(zxid))).tree.nodes.get(path)
+        node: Node | None = self._state(_moment(hex64(zxid))).tree.nodes.get(path)
         if node is None or not may_read(node, identities):
             raise Refused(403, f"the ACL that {path!r} had does not let this login read it")
 
@@ -148,8 +148,8 @@ def _shown(event: Event) -> dict[str, Any]:
     """A change without data."""
     return {
         "timeMs": event.time,
-        "zxid": session_text(event.zxid),
-        "before": session_text(event.zxid - 1),
+        "zxid": hex64(event.zxid),
+        "before": hex64(event.zxid - 1),
         "change": event.change,
         "operation": event.operation,
         "session": event.session,

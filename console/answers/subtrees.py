@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codec.jute import OPEN_ACL, Acl
+from codec.longs import hex64
 from console.answers import arguments
 from console.answers.znodes import kind_of
 from console.people.logins import Refused
@@ -18,7 +19,6 @@ from console.walks.listing import may_read
 from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
-from proxy.state.sessions import session_text
 from schema.paths import ROOT, ZOOKEEPER, join
 from schema.znode import ttl_of
 
@@ -78,7 +78,7 @@ def placed(top: str, below: str) -> str:
 
 def lines(path: str, gathered: Gathered, zxids: tuple[int, int]) -> Iterator[bytes]:
     """The file. `zxids`: the last one before and after the znodes were read."""
-    first, last = map(session_text, zxids)
+    first, last = map(hex64, zxids)
     count = len(gathered.items)
     head = {"zketcd-subtree": FORMAT, "path": path, "znodes": count, "zxid": first, "zxidAfter": last}
     yield _line(head)

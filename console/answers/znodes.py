@@ -4,13 +4,13 @@ import base64
 from typing import Any
 
 from codec.constants import Perms
+from codec.longs import hex64
 from codec.packets import STAT, STAT_NAMES
 from console.walks.listing import may_read
 from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
 from proxy.state.rights import Rights
-from proxy.state.sessions import session_text
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
 #: Bytes of data that the page is sent at once; it requests the rest separately.
@@ -42,8 +42,8 @@ def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
         "readable": readable,
         "children": (len(node.children) if node.children else 0) if readable else None,
         "kind": kind_of(node) if readable else None,
-        "czxid": session_text(node.czxid) if readable else None,
-        "mzxid": session_text(node.mzxid) if readable else None,
+        "czxid": hex64(node.czxid) if readable else None,
+        "mzxid": hex64(node.mzxid) if readable else None,
         "mtime": node.mtime if readable else None,
     }
 
@@ -52,7 +52,7 @@ def stat(node: Node) -> dict[str, Any]:
     """The Stat. Times are milliseconds since 1970."""
     found: dict[str, Any] = dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
     for name in ("czxid", "mzxid", "pzxid", "ephemeralOwner"):
-        found[name] = session_text(found[name])
+        found[name] = hex64(found[name])
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pyarrow as pa
 
+from codec.longs import unsigned
 from pipeline.batches import batch_of, fixed_row
 from pipeline.buckets import Buckets
 from pipeline.etcd import columns, load, paths
@@ -24,7 +25,6 @@ from schema.pages import SessionValue, StateValue, encode_state, split_sessions
 from schema.paths import ROOT
 from schema.record import SnapshotRef, TreeRecord
 
-_MASK = (1 << 64) - 1
 _IN_A_BUCKET = 500_000  # znodes
 _IN_MEMORY = 16 << 20  # bytes of hashes
 _TOGETHER = 64  # pages whose paths are put into buckets at once
@@ -77,7 +77,7 @@ async def publish(
         sum(part.nodes for part in parts),
         len(made),
         zxid,
-        digest & _MASK,
+        unsigned(digest),
     )
     return await load.finish(etcd, keys, sealed, ref)
 

@@ -10,6 +10,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from codec.longs import unsigned
 from pipeline.etcd import columns, load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
@@ -21,7 +22,6 @@ from schema.keys import Keyspace
 from schema.znode import session_of
 
 _IN_FLIGHT = 4  # Txns of a task
-_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ async def write(
                 part,
                 bytes=part.bytes + len(page),
                 nodes=part.nodes + rows.num_rows,
-                digest=part.digest + sum(columns.hashes(rows)) & _MASK,
+                digest=unsigned(part.digest + sum(columns.hashes(rows))),
                 max_zxid=max(
                     part.max_zxid,
                     *(int(columns.numbers(rows, name).max()) for name in ("czxid", "mzxid", "pzxid")),

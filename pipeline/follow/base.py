@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from codec import snapshot_file
 from codec.jute import OPEN_ACL, Acl
+from codec.longs import unsigned
 from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
 from pipeline.etcd.sessions import session_of, unknown_session
-from pipeline.follow.copy import MASK, digest_of
+from pipeline.follow.copy import digest_of
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan, Run
@@ -78,19 +79,18 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
 
 def compare_digest(machine: Machine, signed: int) -> Same:
     """Compare a tree's digest with ZooKeeper's own, which is signed."""
-    if digest_of(machine) == signed & MASK:
+    if digest_of(machine) == unsigned(signed):
         return Same.YES
-    return Same.IN_ASCII if ascii_digest_of(machine) == signed & MASK else Same.NO
+    return Same.IN_ASCII if ascii_digest_of(machine) == unsigned(signed) else Same.NO
 
 
 def ascii_digest_of(machine: Machine) -> int:
     """As `digest_of`, for a server whose locale has only ASCII characters."""
-    return (
+    return unsigned(
         sum(
             digest.of_node(b"" if path == "/" else path.encode("ascii", "replace"), node.data, *stat_of(node))
             for path, node in machine.tree.nodes.items()
         )
-        & MASK
     )
 
 

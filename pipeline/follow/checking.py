@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from cli.output import show
+from codec.longs import hex64
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, Source
@@ -87,4 +88,4 @@ def differences(source: Machine, copy: Machine) -> Iterator[str]:
     for session in sorted(source.sessions.keys() | copy.sessions.keys()):
         left, right = source.sessions.get(session), copy.sessions.get(session)
         if left is None or right is None or left.timeout_ms != right.timeout_ms:
-            yield f"session 0x{session & (1 << 64) - 1:x}"
+            yield f"session {hex64(session)}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from codec.longs import unsigned
 from pipeline.follow.changed import NOBODY
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest, session_hash
@@ -20,9 +21,6 @@ from proxy.state.sessions import Session
 from schema.budgets import BudgetsValue, Rule, encode_rule
 from schema.entry import Kind, Request, encode_level, encode_terms
 from schema.followed import Followed
-
-#: Digests have 64 bits.
-MASK = (1 << 64) - 1
 
 
 class Kept(NamedTuple):
@@ -128,4 +126,4 @@ class _Digest(Digest):
 def digest_of(machine: Machine) -> int:
     """The digest of the nodes without sessions, as ZooKeeper's, unsigned."""
     total = machine.digest.without_budgets(machine.tree.nodes)
-    return (total - sum(map(session_hash, machine.sessions.values()))) & MASK
+    return unsigned(total - sum(map(session_hash, machine.sessions.values())))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from archive.files.moment import shown
 from cli.output import show
+from codec.longs import hex64
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import first_zxid, look
@@ -26,7 +27,6 @@ from proxy.etcd.model import EtcdError, Get
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
 from proxy.state.recording import Recorded, What, keep_changes
-from proxy.state.sessions import session_text
 from proxy.support.tasks import together
 from schema.entry import Request
 from schema.keys import Keyspace
@@ -169,7 +169,7 @@ def _lines(changes: list[Recorded], zxid: int, clock: int, request: Request) -> 
     if made is None:
         return
     for change in made.changes:
-        found = row(made, change, data=True) | {"session": session_text(request.session_id)}
+        found = row(made, change, data=True) | {"session": hex64(request.session_id)}
         if change.what in (What.CREATED, What.ACL):
             found["acl"] = [list(each) for each in change.acl]
         if change.what == What.CREATED:

@@ -8,6 +8,7 @@ an error, of which ZooKeeper's log has only the zxid.
 from typing import Any
 
 from codec.constants import OpCode
+from codec.longs import signed
 from pipeline.errors import Failure
 from pipeline.table import AclRow, TransactionRow
 from proxy.state.digest import session_hash
@@ -16,9 +17,6 @@ from proxy.state.outcome import Outcome
 from proxy.state.recording import Recorded, What, keep_changes
 from schema.entry import Kind, Request
 from schema.znode import CONTAINER_OWNER, session_of
-
-_MASK = (1 << 64) - 1
-_SIGN = 1 << 63
 
 
 class Recorder:
@@ -35,7 +33,7 @@ class Recorder:
     def digest(self) -> int:
         """The digest of the nodes without sessions, as ZooKeeper's: a signed long."""
         total = self._machine.digest.without_budgets(self._machine.tree.nodes) - self._sessions_digest
-        return ((total & _MASK) ^ _SIGN) - _SIGN
+        return signed(total)
 
     def taken(self, request: Request, outcome: Outcome) -> list[TransactionRow]:
         """The transaction of the request that was executed last; no rows if it had no zxid.

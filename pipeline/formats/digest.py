@@ -28,9 +28,3 @@ def of_packed(path: bytes, data: bytes | None, stat: bytes) -> int:
     if data is not None:
         crc = zlib.crc32(data, crc)
     return zlib.crc32(stat, crc)
-
-
-def signed(total: int) -> int:
-    """A sum of shares as the signed long that files hold."""
-    total &= (1 << 64) - 1
-    return total - (1 << 64) if total >> 63 else total

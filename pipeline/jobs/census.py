@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from codec.jute import OPEN_ACL
+from codec.longs import signed
 from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
 from pipeline.etcd.records import kind_of, obstacle_to
-from pipeline.formats import digest
 from pipeline.reading import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
@@ -167,7 +167,7 @@ def take(
         kinds={kind: sums[kind] for kind in _KINDS},
         with_acl=sums["acl"],
         max_zxid=max([0, *(part.max_zxid for part in found)]),
-        digests=frozenset(digest.signed(sums[name]) for name in ("digest", "narrow digest")),
+        digests=frozenset(signed(sums[name]) for name in ("digest", "narrow digest")),
         dropped=Dropped(
             sums["dropped"],
             tuple(nsmallest(listed + 1, [path for part in found for path in part.paths])),

@@ -16,10 +16,10 @@ import pyarrow as pa
 from cli.output import one_line, show
 from codec.constants import ErrorCode, OpCode
 from codec.jute import OPEN_ACL
+from codec.longs import hex64, signed
 from pipeline.errors import Failure
 from pipeline.etcd import columns
 from pipeline.etcd.records import kind_of
-from pipeline.formats import digest
 from pipeline.formats.directory import Survey
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.jobs.trees import Tree, tree_of
@@ -33,7 +33,6 @@ _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")
 _TOTALS = "totals"
 _MANY = 1000  # more keys than _TOTALS has
 _MILLISECONDS = 1000
-_MASK = (1 << 64) - 1
 
 _CHILDREN = List("largest lists of children", ("parent",), ("children", "bytes of names"))
 _DATA = List("largest data", ("path",), ("bytes",))
@@ -149,7 +148,7 @@ class _Tree:
             ephemeral = owner != 0 and kind_of(owner) == _EPHEMERAL
             tally.add(_PREFIXES.name, prefix, 1, size, int(ephemeral))
             if ephemeral:
-                tally.add(_OWNERS.name, key_of(f"{owner & _MASK:x}", prefix), 1)
+                tally.add(_OWNERS.name, key_of(hex64(owner), prefix), 1)
             if path != ROOT:
                 parent, _, name = path.rpartition("/")
                 # Their size in getChildren's reply: a length and the name.
@@ -228,7 +227,7 @@ class _Log:
                 parts += part >= 0
                 operation = _name(kind, OpCode)
                 tally.add(_OPERATIONS.name, operation, 1, size)
-                tally.add(_SESSIONS.name, f"{session & _MASK:x}", 1)
+                tally.add(_SESSIONS.name, hex64(session), 1)
                 tally.add(_TOTALS, "opened", int(kind == OpCode.CREATE_SESSION))
                 tally.add(_TOTALS, "closed", int(kind == OpCode.CLOSE_SESSION))
                 if path is not None:
@@ -251,14 +250,13 @@ class _Log:
 
 
 def _judged(promised: int | None, total: int, ascii_total: int) -> str:
-    total, ascii_total = digest.signed(total), digest.signed(ascii_total)
     if promised is None:
-        return f"{total:#x}; the files do not say what it should be"
-    if promised == total:
-        return f"{total:#x}, as the files promise"
-    if promised == ascii_total:
-        return f"{total:#x}; as the files promise, of a server whose locale knew ASCII only"
-    return f"WRONG: {total:#x}, but the files promise {promised & _MASK:#x}"
+        return f"{hex64(total)}; the files do not say what it should be"
+    if promised == signed(total):
+        return f"{hex64(total)}, as the files promise"
+    if promised == signed(ascii_total):
+        return f"{hex64(total)}; as the files promise, of a server whose locale knew ASCII only"
+    return f"WRONG: {hex64(total)}, but the files promise {hex64(promised)}"
 
 
 def _name(number: int, names: type[OpCode] | type[ErrorCode]) -> str:

@@ -32,11 +32,12 @@ import pyarrow
 
 from codec import snapshot_file
 from codec.jute import INT, NULL
+from codec.longs import signed
 from codec.seal import adler32_combine, sealed_tail
 from pipeline.batches import without_members
 from pipeline.etcd import columns
 from pipeline.folders import check_writable, named
-from pipeline.formats import digest, log, snapshot
+from pipeline.formats import log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODES, AclRow, SessionRow
 from proxy.support.files import sync_folder
@@ -163,7 +164,7 @@ class ZooKeeperWriter:
                     raise ValueError(f"two ACLs have the number {number}")
         trailers = []
         if self._options.trailer != "seal":
-            total = digest.signed(sum(message.digest for message in written))
+            total = signed(sum(message.digest for message in written))
             trailers.append(snapshot_file.pack_digest(zxid, total))
         if self._options.trailer == "full":
             trailers.append(snapshot_file.pack_last_zxid(zxid))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from codec.longs import hex64
 from pipeline.traffic import names
 from pipeline.traffic.clickhouse import Shape, shape_of
 from pipeline.traffic.table import Operation, TrafficRow
-from proxy.state.sessions import session_text
 from schema.paths import ROOT, parent_of, prefix_of, without_number
 
 DEPTH = 3  # names in a path's prefix, by default
@@ -70,7 +70,7 @@ def request_of(row: TrafficRow) -> RequestRow:
         row.time,
         row.time // 1000,
         day_of(row.time),
-        session_text(row.session_id),
+        hex64(row.session_id),
         " ".join(row.identities or ()),
         _address(row),
         row.operation,
@@ -136,7 +136,7 @@ def _row(
         time=row.time,
         second=row.time // 1000,
         day=day_of(row.time),
-        session=session_text(row.session_id),
+        session=hex64(row.session_id),
         request=_name(row),
         operation=name,
         path=path,

@@ -11,12 +11,12 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from codec.constants import ErrorCode
+from codec.longs import hex64
 from proxy.admin.commands import Response, failed
 from proxy.admin.guard import Guard, Refused
 from proxy.admin.subject import Subject
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import SCHEMES, named
-from proxy.state.sessions import session_text
 from proxy.support import logs
 from proxy.support.controls import shortened
 from proxy.support.environment import HOST
@@ -119,7 +119,7 @@ class Changes:
         status, error = _ANSWERS.get(await self._kill_session(number, who), _UNKNOWN)
         if error:
             return failed(status, "kill_session", error)
-        return _done("kill_session", {"session": session_text(number)})
+        return _done("kill_session", {"session": hex64(number)})
 
 
 def _done(name: str, body: dict[str, Any]) -> Response:

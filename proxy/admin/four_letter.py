@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from codec.longs import hex64
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.keeper_words import KeeperAnswers
 from proxy.frontend.connection import ConnectionFacts
 from proxy.options.words import KNOWN, WORDS
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.sessions import session_text
 from proxy.support.addresses import socket_address
 
 _Item = TypeVar("_Item")
@@ -169,10 +169,10 @@ class Answers(KeeperAnswers):
     def _dump(self) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        yield from _sets("Session", clients.session_expiry(self._pause), session_text, self._due)
+        yield from _sets("Session", clients.session_expiry(self._pause), hex64, self._due)
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
         for session, paths in clients.ephemerals():
-            yield f"{session_text(session)}:\n"
+            yield f"{hex64(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
         yield from _sets("Connections", clients.connection_expiry(self._pause), _address, self._due)
@@ -188,14 +188,14 @@ class Answers(KeeperAnswers):
 
     def _wchc(self) -> Iterator[str]:
         for session, paths in self._facts.clients.watches_by_session():
-            yield f"{session_text(session)}\n"
+            yield f"{hex64(session)}\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "\n"
 
     def _wchp(self) -> Iterator[str]:
         for path, sessions in self._facts.clients.watches_by_path():
             yield f"{path}\n"
-            yield from (f"\t{session_text(session)}\n" for session in sessions)
+            yield from (f"\t{hex64(session)}\n" for session in sessions)
         yield "\n"
 
 
@@ -217,11 +217,11 @@ def _details(info: Mapping[str, Any]) -> str:
         ",sid={sid},lop={last_operation},est={established},to={session_timeout}{xid}"
         ",lzxid=0x{zxid:x},lresp={last_response_time},llat={last_latency},minlat={min_latency}"
         ",avglat={avg_latency},maxlat={max_latency}"
-    ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
+    ).format(**info, sid=hex64(info["session_id"]), xid=xid, zxid=zxid)
 
 
 def _address(facts: ConnectionFacts) -> str:
-    return f"ip: /{socket_address(facts.address, facts.port)} sessionId: {session_text(facts.session_id)}"
+    return f"ip: /{socket_address(facts.address, facts.port)} sessionId: {hex64(facts.session_id)}"
 
 
 def _sets(

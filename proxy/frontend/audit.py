@@ -10,13 +10,13 @@ from typing import Any, assert_never
 
 from codec.constants import CreateMode, ErrorCode, OpCode, Perms
 from codec.jute import NO_TEXT, Acl, Reader
+from codec.longs import hex64
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.effect import Effect, path_of
 from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
-from proxy.state.sessions import session_text
 from proxy.support.controls import CONTROLS, shortened
 
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
@@ -54,7 +54,7 @@ def of_request(
 ) -> Iterator[str]:
     """The lines of a client's write. `fields`: decoded, None if they could not be; `body`: its reply's."""
     result = _SUCCESS if not err else _UNKNOWN if err == ErrorCode.CONNECTION_LOSS else _FAILURE
-    head = _line(("session", session_text(session_id)), ("user", _user(identities)), ("ip", address))
+    head = _line(("session", hex64(session_id)), ("user", _user(identities)), ("ip", address))
     if opcode == OpCode.MULTI:
         if err or fields is None or MULTI_HEADER.unpack_from(body)[:2] == (OpCode.ERROR, False):
             yield f"{head}\t{_line(('operation', 'multiOperation'), ('result', result if err else _FAILURE))}"
@@ -77,7 +77,7 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
     """The lines of the ephemerals deleted with a session. `user`: the one that this process runs as."""
     for path in paths:
         yield _line(
-            ("session", session_text(session_id)),
+            ("session", hex64(session_id)),
             ("user", user),
             ("operation", "ephemeralZNodeDeletionOnSessionCloseOrExpire"),
             ("znode", path),
@@ -88,7 +88,7 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
 def of_kill(session_id: int, killer: str) -> str:
     """The line of a session that an administrator has ended, which ZooKeeper's log does not have."""
     return _line(
-        ("session", session_text(session_id)),
+        ("session", hex64(session_id)),
         ("user", killer),
         ("operation", "killSession"),
         ("result", _SUCCESS),
@@ -101,7 +101,7 @@ def of_refusal(session_id: int, name: str, address: str, scheme: str) -> str:
     `name`: the name that the client claims, if it is known.
     """
     return _line(
-        ("session", session_text(session_id)),
+        ("session", hex64(session_id)),
         ("user", name),
         ("ip", address),
         ("operation", "authenticate"),

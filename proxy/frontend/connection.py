@@ -28,6 +28,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, cast
 
 from codec.constants import OpCode, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
+from codec.longs import hex64
 from codec.packets import ConnectRequest
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.identity import ClientIdentity
@@ -58,7 +59,6 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.notifications import Notifications
 from proxy.state.ops import reads_alone
-from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.last_resort import contained
@@ -567,7 +567,7 @@ class Connection(asyncio.Protocol):
         opening.stop_timer()
         log.info(
             "session %s: %s by %s:%d, timeout %d ms%s",
-            session_text(session.id),
+            hex64(session.id),
             "continued" if opening.request.session_id else "opened",
             self.identity.address,
             self.identity.port,
@@ -600,7 +600,7 @@ class Connection(asyncio.Protocol):
         if request is not None and request.session_id:
             self.services.throttled_log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
-                session_text(request.session_id),
+                hex64(request.session_id),
                 self.identity.address,
                 self.identity.port,
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
+from codec.longs import hex64
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import Author, SaslAnswer
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
@@ -18,7 +19,6 @@ from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.auth.x509 import subject_name
-from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
@@ -128,9 +128,7 @@ class ClientIdentity(Author):
 
     def proven(self, name: str, *, is_super: bool) -> None:
         """The client has proved by SASL that this is its name."""
-        log.info(
-            "session %s: %s:%d is SASL user %r", session_text(self.session_id), self.address, self.port, name
-        )
+        log.info("session %s: %s:%d is SASL user %r", hex64(self.session_id), self.address, self.port, name)
         self._add(sasl_identities(name, is_super=is_super))
 
     def negotiated(self, answer: SaslAnswer) -> None:
@@ -145,7 +143,7 @@ class ClientIdentity(Author):
         self._counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
-            session_text(self.session_id),
+            hex64(self.session_id),
             self.address,
             self.port,
             scheme,

@@ -13,13 +13,13 @@ from typing_extensions import override
 from codec.constants import OpCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
+from codec.longs import hex64
 from codec.operation_names import constant_name
 from proxy.frontend import audit
 from proxy.frontend.requests import Author, Write
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.sessions import session_text
 from proxy.support.controls import shortened
 from proxy.support.latency import OF_SESSIONS
 
@@ -148,7 +148,7 @@ class RequestLogs:
         sent, applying = self._stages().within(write.received, now)
         log.warning(
             "slow request: session %s from %s: %s took %d ms: waiting %d, append %d, apply %d",
-            session_text(write.session_id),
+            hex64(write.session_id),
             client.address,
             _described(write.opcode, write.fields),
             (now - write.received) // _MILLISECOND,
@@ -162,7 +162,7 @@ class RequestLogs:
         if self._slow and nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
             log.warning(
                 "slow request: session %s from %s: %s (%d together) took %d ms: waiting or reading",
-                session_text(client.session_id),
+                hex64(client.session_id),
                 client.address,
                 constant_name(opcode),
                 count,

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from codec.constants import OpCode
 from codec.errors import MalformedPacket
+from codec.longs import hex64
 from codec.operation_names import operation_name
 from proxy.frontend.replies import Wire
 from proxy.frontend.requests import Author, path_in
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, MULTI_READ
-from proxy.state.sessions import session_text
 from proxy.support.busiest import Busiest, Fading, Rates
 from proxy.support.controls import shortened
 from schema.paths import prefix_of
@@ -121,7 +121,7 @@ class Sampling:
                 seen = (_Seen(opcode, self._prefix(path_in(opcode, packet, wire.body))),)
         except MalformedPacket:
             seen = (_Seen(opcode, ""),)
-        weight, session = self._fading.weight(seconds), session_text(session_id)
+        weight, session = self._fading.weight(seconds), hex64(session_id)
         is_write = _UPDATES[opcode]
         self._all.add("", is_write, weight)
         self._sessions.add((session, client), is_write, weight)

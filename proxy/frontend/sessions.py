@@ -24,11 +24,12 @@ from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
+from codec.longs import hex64
 from proxy.log.append.pending import Callback, CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
-from proxy.state.sessions import hash_of, session_text
+from proxy.state.sessions import hash_of
 from proxy.support import probe
 from proxy.support.counters import Counters
 from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
@@ -314,18 +315,18 @@ class Sessions:
                 self._killed(session_id, change.reason)  # no living proxy has held it
             return
         if incarnation is not None:
-            log.info("session %s: continued at proxy %s", session_text(session_id), incarnation)
+            log.info("session %s: continued at proxy %s", hex64(session_id), incarnation)
         elif change.reason.startswith(KILLED):
             self._killed(session_id, change.reason)
         elif session_id != self._ended_last:
             why = change.reason or "ended by its client"
-            log.info("session %s: %s", session_text(session_id), why)
+            log.info("session %s: %s", hex64(session_id), why)
         if session.connection is not None:
             session.connection.close()
 
     def _killed(self, session_id: int, reason: str) -> None:
         """An administrator has ended a session."""
-        log.warning("session %s: %s", session_text(session_id), reason)
+        log.warning("session %s: %s", hex64(session_id), reason)
         if self._ended is not None:
             self._ended(session_id, reason.removeprefix(KILLED))
 
@@ -458,7 +459,7 @@ class Sessions:
         if not err:
             self._counters.sessions_expired += 1
             reason = decode_close(pending.body).reason
-            log.info("session %s: expired: %s", session_text(pending.session_id), reason)
+            log.info("session %s: expired: %s", hex64(pending.session_id), reason)
             self._ended_last = pending.session_id
             if self._ended is not None:
                 self._ended(pending.session_id, "")

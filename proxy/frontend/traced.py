@@ -12,12 +12,12 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong
 from codec.framing import Framer
 from codec.keeper import OpeningFramer
+from codec.longs import hex64
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.requests import Author, Marked, Received, Write, path_in
 from proxy.state.effect import path_of
-from proxy.state.sessions import session_text
 from proxy.support.controls import shortened
 from proxy.traces.span import Span, Tracer
 
@@ -99,7 +99,7 @@ class Traces:
             "network.protocol.name": "zookeeper",
             "client.address": client.address,
             "client.port": client.port,
-            "zookeeper.session": session_text(client.session_id),
+            "zookeeper.session": hex64(client.session_id),
             "zookeeper.xid": request.xid,
             "zookeeper.zxid": self._sources.zxid(),
         }

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from struct import Struct
 
+from codec.longs import unsigned
 from proxy.state.budgets import Budgets
 from proxy.state.node import Node
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
@@ -17,7 +18,6 @@ from proxy.state.sessions import Session
 from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
 
-_MASK = (1 << 64) - 1
 _DIGESTED = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner")
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
@@ -89,7 +89,7 @@ class Digest:
 
     def settle(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         """The digest as of now; nothing may change meanwhile."""
-        return (self.without_budgets(nodes, pause) + self._budgets.hash()) & _MASK
+        return unsigned(self.without_budgets(nodes, pause) + self._budgets.hash())
 
     def without_budgets(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         """That of znodes and sessions."""
@@ -99,11 +99,11 @@ class Digest:
             if node is not None:
                 total += node_hash(path, node, pause)
         self.touched.clear()
-        self._total = total & _MASK
+        self._total = unsigned(total)
         return self._total
 
 
 def whole(nodes: Mapping[str, Node], sessions: Mapping[int, Session]) -> int:
     """The digest from scratch, without budgets."""
     total = sum(node_hash(path, node) for path, node in nodes.items())
-    return (total + sum(map(session_hash, sessions.values()))) & _MASK
+    return unsigned(total + sum(map(session_hash, sessions.values())))

@@ -25,8 +25,3 @@ class Session:
 def hash_of(password: bytes) -> bytes:
     """The stored form of a session's password. It is random, so a plain hash keeps it secret."""
     return hashlib.sha256(password).digest()[:16]
-
-
-def session_text(session_id: int) -> str:
-    """A session's id as ZooKeeper prints it: without a sign. A server id above 127 makes ids negative."""
-    return f"0x{session_id & (1 << 64) - 1:x}"

@@ -6,6 +6,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from codec.longs import unsigned
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest
 from proxy.state.digest import whole as whole_digest
@@ -15,7 +16,6 @@ from proxy.state.tree import Tree
 
 # Digests that are remembered, to compare them with the entries of proxies that are behind.
 _CHECKPOINTS = 64
-_MASK = (1 << 64) - 1
 
 
 class State:
@@ -50,7 +50,7 @@ class State:
 
     def compute_digest(self) -> int:
         """The digest from scratch."""
-        return (whole_digest(self.tree.nodes, self.sessions) + self.budgets.hash()) & _MASK
+        return unsigned(whole_digest(self.tree.nodes, self.sessions) + self.budgets.hash())
 
     def reset_digest(self, nodes_digest: int | None = None) -> int:
         """Set the digest to that of the state, computed from scratch unless that of the nodes is given."""

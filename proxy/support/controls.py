@@ -1,4 +1,4 @@
-"""What of a client's text must not get into a log, a span or a terminal: too much of it, and control characters.
+"""What of a client's text may get into no log, span or terminal: too much of it, and control characters.
 
 Pure.
 """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codec.longs import hex64
 from lab.oracle.client import Client
 from lab.oracle.requests import (
     EPHEMERAL,
@@ -92,7 +93,7 @@ def _run(port: int) -> str:
         for request in REQUESTS:
             session.ask_for_reply(request)
         session.close()
-        return f"0x{session.session.id & (1 << 64) - 1:x}"
+        return hex64(session.session.id)
 
 
 def _lines(log: str, session: str, mark: str) -> list[str]:

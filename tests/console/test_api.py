@@ -10,6 +10,7 @@ import pytest
 from codec import client as zk
 from codec.client import get, packet, set_acl
 from codec.jute import Acl
+from codec.longs import hex64
 from console.answers import trees
 from proxy.admin.facts import Facts
 from proxy.state.auth.digest import digest_identity
@@ -247,7 +248,7 @@ async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
 async def test_sessions_are_ended_by_those_who_may_write() -> None:
     async with alone(write=True) as (where, operator):
         client = await where.client(("/e", b""))
-        session = f"0x{client.session.session & (1 << 64) - 1:x}"
+        session = hex64(client.session.session)
         await operator.refused(404, "no such session", "sessions/end", {"id": "0x1"})
         assert await operator.got("sessions/end", {"id": session}) == {"id": session}
         assert client.session.session not in where.server.machine.sessions

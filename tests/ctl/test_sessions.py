@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from codec.longs import unsigned
 from ctl.sessions import clients_of, show
 from proxy.state.capture import new_machine
 from proxy.state.sessions import Session
@@ -76,6 +77,6 @@ def test_the_orders(sort: str, order: list[int]) -> None:
     clients = {(1 << 64) - 1: "9.0.0.9:5", 7: "10.0.0.10:4"}
     given = SimpleNamespace(client=None, proxy=None, sort=sort)
     shown = show(machine, {"b": Home("host")}, clients, given)
-    assert [int(row["session"], 16) for row in shown.data] == [each & (1 << 64) - 1 for each in order]
+    assert [int(row["session"], 16) for row in shown.data] == [unsigned(each) for each in order]
     given.client = "9.0.0.9"
     assert [row["client"] for row in show(machine, {}, clients, given).data] == ["9.0.0.9:5"]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 from kazoo.client import KazooClient
 
+from codec.longs import hex64
 from lab.client.blocking import Client
 from lab.servers import BinaryMissing, EtcdServer, ZketcdServer, wait_until
 from lab.servers.process import REPOSITORY, find_program
@@ -168,7 +169,7 @@ def test_kill_session_of_a_user_without_a_name(
     with Client(server.port) as client:
         command = [
             *_ENVIRONMENTS["a user without a name"].within(),
-            *(sys.executable, "-m", "zketcd", "kill-session", f"0x{client.id & (1 << 64) - 1:x}"),
+            *(sys.executable, "-m", "zketcd", "kill-session", hex64(client.id)),
             *("--etcd", etcd_server.endpoint, "--prefix", etcd_prefix),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)

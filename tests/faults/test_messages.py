@@ -5,6 +5,7 @@ import re
 import pytest
 from kazoo.exceptions import AuthFailedError
 
+from codec.longs import unsigned
 from lab.client.blocking import Client, Disconnected
 from lab.servers import ZketcdServer
 from lab.servers.waiting import wait_until
@@ -19,7 +20,7 @@ def test_sessions_and_refusals_have_a_line_each(zketcd_server: ZketcdServer) -> 
         wait_until(lambda: re.search(whole, server.log_text()), f"the line {whole!r}", timeout=60)
 
     client = Client(server.port)
-    first = client.id & (1 << 64) - 1
+    first = unsigned(client.id)
     told(r"opened by 127\.0\.0\.1:\d+, timeout \d+ ms", first)
     client.drop()
     client.reconnect(server.port)
@@ -29,7 +30,7 @@ def test_sessions_and_refusals_have_a_line_each(zketcd_server: ZketcdServer) -> 
     told("ended by its client", first)
 
     silent = Client(server.port, timeout_ms=1000)
-    second = silent.id & (1 << 64) - 1
+    second = unsigned(silent.id)
     silent.drop()
     told("expired: its client was silent", second)
     # Its client comes too late.

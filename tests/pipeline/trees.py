@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from codec import snapshot_file
 from codec.constants import OpCode
+from codec.longs import signed
 from codec.seal import sealed_tail
 from codec.snapshot_file import pack_head, pack_node
 from pipeline.batches import of_rows
@@ -133,7 +134,7 @@ def read(path: Path, step: int = 20_000, chosen: str | None = None) -> tuple[Sur
 
 def digest_of(nodes: Iterable[ZnodeRow]) -> int:
     """The tree's digest."""
-    return digest.signed(
+    return signed(
         sum(
             digest.of_node(b"" if node.path == "/" else node.path.encode(), node.data, *node[3:])
             for node in nodes

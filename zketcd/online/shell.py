@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.client import Client, Refused
-from cli.output import date, one_line, say, show, visible
+from cli.output import one_line, say, show, stat_lines, visible
 from codec import client as zk
-from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_ACL
+from codec.packets import STAT_NAMES
 from schema.paths import ROOT, is_valid, join, parent_of
 from zketcd.online import nodes, quoting
 
@@ -20,7 +20,6 @@ _HISTORY = Path("~/.zketcd_history")
 _NO_HISTORY = (OSError, RuntimeError)  # RuntimeError: a user without a home directory
 _MOST_LINES = 1000
 _PING = 10.0  # seconds; the session's timeout is 30
-_MASK = (1 << 64) - 1
 _FLAGS = {
     "": CreateMode.PERSISTENT,
     "e": CreateMode.EPHEMERAL,
@@ -176,7 +175,7 @@ class Shell:
 
     def _stat(self, words: list[str]) -> None:
         _, stat = self._session.call(zk.get(self._only(words)))
-        for line in stat_lines(stat):
+        for line in stat_lines(dict(zip(STAT_NAMES, stat, strict=True))):
             show(line)
 
     def _create(self, words: list[str]) -> None:
@@ -266,23 +265,6 @@ class Shell:
         while not self._is_over.wait(_PING):
             with suppress(Refused), self._lock:
                 self._session.ping()
-
-
-def stat_lines(stat: Stat) -> list[str]:
-    """A Stat for people: zxids in hexadecimal, times as dates."""
-    return [
-        f"czxid = 0x{stat.czxid & _MASK:x}",
-        f"ctime = {date(stat.ctime)}",
-        f"mzxid = 0x{stat.mzxid & _MASK:x}",
-        f"mtime = {date(stat.mtime)}",
-        f"pzxid = 0x{stat.pzxid & _MASK:x}",
-        f"cversion = {stat.cversion}",
-        f"version = {stat.version}",
-        f"aversion = {stat.aversion}",
-        f"ephemeralOwner = 0x{stat.ephemeral_owner & _MASK:x}",
-        f"dataLength = {stat.data_length}",
-        f"numChildren = {stat.num_children}",
-    ]
 
 
 def _bytes(text: str) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 
 from codec import snapshot_file
 from codec.constants import OpCode
+from codec.longs import signed
 from lab.fakes.etcd import FakeEtcdClient
 from lab.oracle.client import Client
 from lab.oracle.requests import (
@@ -225,9 +226,7 @@ async def test_a_locale_that_is_not_utf8(
     changes = Changes(machine)
     row = transaction(6, OpCode.CREATE, "/ä", data=b"", owner=0)
     changes.apply([row])
-    told = ascii_digest_of(machine)
-    signed = told - (1 << 64) if told >> 63 else told
-    write_log(folder / "version-2", [row._replace(digest=signed)])
+    write_log(folder / "version-2", [row._replace(digest=signed(ascii_digest_of(machine)))])
     assert await followed(etcd, folder, until_level=True) == DONE
     assert "locale is not UTF-8" in capsys.readouterr().err
 

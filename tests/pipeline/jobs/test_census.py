@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.formats import digest
+from codec.longs import signed
 from pipeline.jobs.census import Census, Dropped, Ending, Obstacle, take
 from pipeline.table import AclRow, ZnodeRow
 from tests.pipeline.etcd.rows import batches, row, rows
@@ -28,7 +28,7 @@ def test_what_there_is() -> None:
     assert found.dropped == Dropped(1, ("/a/e",), frozenset({77}), frozenset({"/a"}))
     assert (found.obstacles, found.obstacle_count, found.fault) == ([], 0, None)
     narrow = digest_of([one._replace(path=one.path.replace("é", "?")) for one in nodes])
-    assert found.digests == {digest.signed(digest_of(nodes)), narrow}
+    assert found.digests == {signed(digest_of(nodes)), narrow}
 
 
 def test_what_stands_against_it() -> None:

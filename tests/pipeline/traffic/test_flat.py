@@ -5,7 +5,6 @@ import pytest
 from pipeline.traffic.arrow import TRAFFIC, batches, rows_of
 from pipeline.traffic.flat import day_of, operations_of, request_of
 from pipeline.traffic.table import TrafficRow
-from proxy.state.sessions import session_text
 from tests.pipeline.traffic.rows import NOON, insert, lively, part, traffic
 
 
@@ -84,6 +83,5 @@ def test_without_a_result_it_counts_as_done() -> None:
 def test_words() -> None:
     assert day_of(0) == "1970-01-01"
     assert day_of(1 << 62) == ""
-    assert session_text(255) == "0xff"
     (rootless,) = operations_of(traffic("sync", "no path"))
     assert rootless.directory is None

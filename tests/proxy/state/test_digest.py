@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import OPEN_ACL
+from codec.longs import signed
 from pipeline.formats.compression import opened
-from pipeline.formats.digest import signed
 from pipeline.formats.snapshot import SnapshotReader, check_seal
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest, node_hash, session_hash, whole

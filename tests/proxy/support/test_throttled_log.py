@@ -74,18 +74,18 @@ def test_no_word_is_looked_at_twice(letters: int) -> None:
 
 
 def test_paths_have_logs_of_their_own_within_bounds(caplog: pytest.LogCaptureFixture) -> None:
-    logs = LogsByPath(lambda: ThrottledLog(LOG))
+    by_path = LogsByPath(lambda: ThrottledLog(LOG))
     for number in range(1000):
-        logs.warn(f"/{number}", "quota exceeded at %s: %s", "count=2 limit=1")
+        by_path.warn(f"/{number}", "quota exceeded at %s: %s", "count=2 limit=1")
     warned = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == 256 + 1, "all others have one log"
-    assert len(logs._by_path) == 256
+    assert len(by_path._by_path) == 256
 
 
 @pytest.mark.parametrize("length", [1024, 1025, 1_000_000])
 def test_a_long_path_of_a_client_does_not_fill_the_log(caplog: pytest.LogCaptureFixture, length: int) -> None:
-    logs = LogsByPath(lambda: ThrottledLog(LOG))
-    logs.warn("/" + "x" * (length - 1), "quota exceeded at %s: %s", "count=2 limit=1")
+    by_path = LogsByPath(lambda: ThrottledLog(LOG))
+    by_path.warn("/" + "x" * (length - 1), "quota exceeded at %s: %s", "count=2 limit=1")
     (record,) = caplog.records
     shown = "/" + "x" * 1023 + "..." * (length > 1024)
     assert record.getMessage() == f"quota exceeded at {shown}: count=2 limit=1"
