@@ -1,38 +1,7 @@
-"""The metrics of an archiver, as a file for node_exporter's textfile collector."""
+"""The metrics of an archiver."""
 
-import contextlib
-import logging
-import os
-from pathlib import Path
-
-log = logging.getLogger(__name__)
-
-
-class MetricsFile:
-    """One file, replaced as a whole: the collector may read it at any time."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._failed = False
-
-    def write(self, text: str) -> None:
-        """Replace its content. A failure, such as a full disk, is logged once and stops nothing."""
-        part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        try:
-            part.write_text(text)
-            part.rename(self._path)
-        except OSError as error:
-            if not self._failed:
-                log.warning("the metrics cannot be written to %s: %s", self._path, error.strerror)
-            self._failed = True
-        else:
-            self._failed = False
-
-    def remove(self) -> None:
-        """Nobody will write it any more."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-
+from cli.metrics_file import MetricsFile
+from proxy.support.metrics import PlainMetric
 
 #: Attribute of Stats, name, kind, help.
 METRICS = (
@@ -68,13 +37,11 @@ class Stats:
 
     def write(self) -> None:
         """Replace the file."""
-        if self._file is None:
-            return
-        lines = []
-        for name, kind, text, value in self.metrics():
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {value}"]
-        self._file.write("\n".join(lines) + "\n")
+        if self._file is not None:
+            self._file.write(self.metrics())
 
-    def metrics(self) -> list[tuple[str, str, str, float]]:
-        """Name, kind, help and value of each."""
-        return [(name, kind, text, getattr(self, attribute)) for attribute, name, kind, text in METRICS]
+    def metrics(self) -> list[PlainMetric]:
+        """Each with its value."""
+        return [
+            PlainMetric(name, kind, text, getattr(self, attribute)) for attribute, name, kind, text in METRICS
+        ]

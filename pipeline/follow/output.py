@@ -5,9 +5,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from archive.archiver.stats import MetricsFile
+from cli.metrics_file import MetricsFile
 from cli.output import one_line, say, show
 from pipeline.errors import Failure
+from proxy.support.metrics import of_copy
 from schema.followed import Lag
 
 DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
@@ -15,19 +16,6 @@ DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
 
 class Stuck(Failure):
     """The source does not go on where the copy is: exit code STUCK."""
-
-
-_METRICS = """\
-# HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.
-# TYPE zketcd_copy_level_timestamp_seconds gauge
-zketcd_copy_level_timestamp_seconds {level}
-# HELP zketcd_copy_zxid The last transaction that the copy holds.
-# TYPE zketcd_copy_zxid gauge
-zketcd_copy_zxid {zxid}
-# HELP zketcd_copy_behind Transactions or requests that the source is known to have and the copy has not.
-# TYPE zketcd_copy_behind gauge
-zketcd_copy_behind {behind}
-"""
 
 
 def print_progress(text: str) -> None:
@@ -106,8 +94,7 @@ class Status:
         if self._level_at is None or now - self._reported < self._METRICS_EVERY:
             return
         self._reported = now
-        level = int((time.time() - (now - self._level_at)) * 1000)
-        await to(Lag(level, self._behind, self._zxid))
+        await to(self._lag())
 
     def end(self) -> None:
         """The tree is complete, or another follower says how far it is: the file must not get old."""
@@ -120,5 +107,8 @@ class Status:
         if self._metrics is None or now - self._written < self._METRICS_EVERY:
             return
         self._written = now
-        level = 0.0 if self._level_at is None else time.time() - (now - self._level_at)
-        self._metrics.write(_METRICS.format(level=f"{level:.3f}", zxid=zxid, behind=behind))
+        self._metrics.write(of_copy(zxid, self._lag()))
+
+    def _lag(self) -> Lag:
+        level = 0.0 if self._level_at is None else time.time() - (time.monotonic() - self._level_at)
+        return Lag(int(level * 1000), self._behind, self._zxid)

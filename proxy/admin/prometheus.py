@@ -26,6 +26,7 @@ from proxy.admin.subject import Subject
 from proxy.log.status import LogStatus
 from proxy.support import logs
 from proxy.support.latency import MILLISECOND, Histogram
+from proxy.support.metrics import PlainMetric, of_copy
 from proxy.version import RELEASE
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -261,24 +262,8 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 
 
 def _of_copy(subject: Subject) -> Iterator[Metric]:
-    """As the follower itself shows them with --metrics."""
-    if not subject.contact.is_copy:
-        return
-    log = subject.log
-    yield GaugeMetricFamily(
-        "zketcd_copy_zxid", "the last transaction that the copy holds", subject.machine.zxid
-    )
-    if log.lag is not None:
-        yield GaugeMetricFamily(
-            "zketcd_copy_level_timestamp_seconds",
-            "Unix time at which the copy was last level with its source, as its follower says",
-            log.lag.level_ms / 1000,
-        )
-        yield GaugeMetricFamily(
-            "zketcd_copy_behind",
-            "transactions or requests that the source is known to have and the copy has not",
-            log.lag.behind,
-        )
+    if subject.contact.is_copy:
+        yield from map(_family, of_copy(subject.machine.zxid, subject.log.lag))
 
 
 def _of_messages() -> Iterator[Metric]:
@@ -331,11 +316,13 @@ def _of_busiest(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_archive(subject: Subject) -> Iterator[Metric]:
-    for name, kind, text, value in () if subject.archive is None else subject.archive.metrics:
-        if kind == "counter":
-            yield CounterMetricFamily(name, text, value)
-        else:
-            yield GaugeMetricFamily(name, text, value)
+    if subject.archive is not None:
+        yield from map(_family, subject.archive.metrics)
+
+
+def _family(metric: PlainMetric) -> Metric:
+    made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    return made(metric.name, metric.help, metric.value)
 
 
 def _of_feeds(subject: Subject) -> Iterator[Metric]:

@@ -18,6 +18,7 @@ What is counted and logged:
 counters      numbers that only grow (pure)
 latency       how many requests there were, and how long they took (pure)
 busiest       who came most often lately (pure)
+metrics       those that other programs have too (pure)
 logs          where messages go, and in which form
 log_backlog   a thread writes them, so that nobody waits for a disk
 throttled_log  a warning about a lasting problem

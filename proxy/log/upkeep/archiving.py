@@ -9,12 +9,13 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from proxy.etcd.access import Access
 from proxy.log.log import Log
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
+from proxy.support.metrics import PlainMetric
 from proxy.support.spawn import Child
 
 log = logging.getLogger(__name__)
@@ -24,15 +25,6 @@ _TICK = 1.0  # seconds
 _TIMEOUT = 5.0  # seconds for the child to end
 _FINISH = 30.0  # seconds for the child to archive what lies before the seal of a tree that has moved
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a child that ended is replaced
-
-
-class Metric(NamedTuple):
-    """What the archiver reports."""
-
-    name: str
-    kind: str  # gauge, counter
-    help: str
-    value: float
 
 
 class Archiving:
@@ -45,7 +37,7 @@ class Archiving:
         self._child: Child | None = None
         self._finishes = False
         #: What the child has reported last; empty while another proxy archives.
-        self.metrics: Sequence[Metric] = ()
+        self.metrics: Sequence[PlainMetric] = ()
 
     @property
     def is_mine(self) -> bool:
@@ -114,4 +106,4 @@ class Archiving:
         while line := await child.stdout.readline():
             with suppress(ValueError, TypeError):
                 reported: list[Any] = json.loads(line)
-                self.metrics = [Metric(*each) for each in reported]
+                self.metrics = [PlainMetric(*each) for each in reported]
