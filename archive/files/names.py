@@ -64,10 +64,15 @@ class Snapshot(NamedTuple):
         return f"{self.at}{_SNAPSHOT}"
 
 
+def is_run(name: str) -> bool:
+    """Whether a directory with this name is a run."""
+    return _RUN.fullmatch(name) is not None
+
+
 def parse(name: str) -> tuple[str, Segment | Snapshot | None] | None:
     """(run, what a file is: None for the small ones); None for a file that is not the archive's."""
     run, _, file = name.partition("/")
-    if not _RUN.fullmatch(run):
+    if not is_run(run):
         return None
     if found := _SEGMENT_NAME.fullmatch(file):
         first, *point = found.groups()

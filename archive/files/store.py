@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archive.files.catalog import ArchiveError
-from archive.files.names import CLOCK
+from archive.files.names import CLOCK, is_run
 from proxy.options.archive import archive_url
-from proxy.support.files import sync_folder
+from proxy.support.files import new_file, new_folder, sync_folder
 from proxy.support.libraries import how_to_add
 
 # With one of these, obstore has credentials of S3, or knows where to get them.
@@ -99,11 +99,10 @@ class Directory:
         place = self.root / name
         part = place.with_name(f".{place.name}.{os.getpid()}")
         with _reported(f"write {place}"):
-            if not self.root.exists():
-                self.root.mkdir()
-            place.parent.mkdir(exist_ok=True)
+            new_folder(self.root)
+            new_folder(place.parent)
             try:
-                with part.open("wb") as file:
+                with new_file(part) as file:
                     file.write(value)
                     file.flush()
                     os.fsync(file.fileno())
@@ -123,8 +122,10 @@ class Directory:
                 if not self.root.parent.exists():
                     raise FileNotFoundError(2, "there is no such directory", str(self.root.parent))
                 return {}
-            for folder, _, files in os.walk(self.root, onerror=_raise):
+            for folder, folders, files in os.walk(self.root, onerror=_raise):
                 above = Path(folder).relative_to(self.root)
+                # Others are not the archive's: a volume has `lost+found`, which only root may list.
+                folders[:] = [each for each in folders if is_run(each)]
                 for file in files:
                     if not file.startswith("."):
                         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
@@ -145,7 +146,7 @@ class Directory:
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    raise StoreError(f"cannot list {error.filename}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -213,7 +214,7 @@ class Objects:
         except self._not_found as error:
             raise Missing(f"cannot {what}: there is no such file") from error
         except (self._errors, OSError) as error:
-            said = str(error).splitlines()[0]
+            said = str(error).partition("\n")[0]
             if _METADATA[0] in said:
                 said = f"{_NO_CREDENTIALS}: {said})"
             raise StoreError(f"cannot {what}: {said}") from error

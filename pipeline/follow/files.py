@@ -22,7 +22,7 @@ from pipeline.formats import directory, log, snapshot, transactions
 from pipeline.formats.errors import TAIL
 from pipeline.table import AclRow, SessionRow, TransactionRow
 from proxy.state.machine import Machine
-from proxy.support.files import sync_folder
+from proxy.support.files import new_file, sync_folder
 from schema.paths import CONFIG
 
 MARK = "zketcd-export.json"  # marks a directory as an export; next to version-2
@@ -100,7 +100,7 @@ class Files:
 
     def _roll(self, zxid: int) -> None:
         self.close()
-        self._log = (self._folder / f"{log.PREFIX}{zxid:x}").open("wb")
+        self._log = new_file(self._folder / f"{log.PREFIX}{zxid:x}")
         self._log.write(log.pack_header())
         self._log_size = log.HEADER_SIZE
         sync_folder(self._folder)
@@ -128,7 +128,7 @@ class Files:
         self.close()
         name = f"{snapshot.PREFIX}{machine.zxid:x}"
         part = self._folder / f"{name}.part"
-        with part.open("wb") as file:
+        with new_file(part) as file:
             adler = 1
             for chunk in _chunks(machine):
                 adler = zlib.adler32(chunk, adler)

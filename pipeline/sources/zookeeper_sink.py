@@ -40,7 +40,7 @@ from pipeline.folders import check_writable, named
 from pipeline.formats import log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODES, AclRow, SessionRow
-from proxy.support.files import sync_folder
+from proxy.support.files import new_file, sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20
@@ -173,7 +173,7 @@ class ZooKeeperWriter:
         self._options.folder.mkdir(parents=True, exist_ok=True)
         whole = self._staging / name
         self._staging.mkdir(exist_ok=True)
-        with whole.open("wb") as file:
+        with new_file(whole) as file:
             if self._options.codec == "snappy":
                 file.write(SNAPPY_HEADER)
             head = snapshot_file.pack_head(self._options.sessions, acls)
@@ -270,7 +270,7 @@ class _Depth:
     def __init__(self, depth: int, file: Path, compressor: Compressor) -> None:
         self._depth = depth
         self._path = file
-        self._file = file.open("wb")
+        self._file = new_file(file)
         self._compressor = compressor
         self._waiting: list[bytes] = []
         self._waiting_size = 0

@@ -1,8 +1,22 @@
-"""Files of this host: a directory that survives a power cut, and who may read a file. Both block."""
+"""Files of this host: a directory that survives a power cut, and who may read a file. All block."""
 
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
+
+# ACLs do not protect znodes' data in files: no other user may read it. A stricter umask stays.
+_FILE, _FOLDER = 0o640, 0o750
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Open a new file for znodes' data, to be written. Raises OSError."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, _FILE))
+
+
+def new_folder(path: Path) -> None:
+    """Make a directory for such files, unless it exists. Raises OSError."""
+    path.mkdir(_FOLDER, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The files of an archive: names, segments, indexes, moments, retention."""
 
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -202,27 +203,27 @@ def test_metrics_that_cannot_be_written_do_not_stop_the_archiver(
 
 def _check(store: Store) -> None:
     assert store.list() == {}
-    store.put("run/file", b"one")
-    store.put("run/file", b"two")
-    assert (store.get("run/file"), store.list()) == (b"two", {"run/file": 3})
-    store.delete("run/file")
-    store.delete("run/file")
+    store.put(f"{_RUN}/file", b"one")
+    store.put(f"{_RUN}/file", b"two")
+    assert (store.get(f"{_RUN}/file"), store.list()) == (b"two", {f"{_RUN}/file": 3})
+    store.delete(f"{_RUN}/file")
+    store.delete(f"{_RUN}/file")
     assert store.list() == {}
     with pytest.raises(Missing):
-        store.get("run/file")
+        store.get(f"{_RUN}/file")
 
 
 def test_a_directory(tmp_path: Path) -> None:
     store = store_of(f"file://{tmp_path}/new")
     _check(store)
-    for name, age in (("run/.old.1", 7200), ("run/.new.2", 0)):
+    for name, age in ((f"{_RUN}/.old.1", 7200), (f"{_RUN}/.new.2", 0)):
         part = tmp_path / "new" / name
         part.write_bytes(b"part")
         os.utime(part, (time.time() - age,) * 2)
     store.tidy()
-    assert [each.name for each in (tmp_path / "new" / "run").iterdir()] == [".new.2"]
+    assert [each.name for each in (tmp_path / "new" / _RUN).iterdir()] == [".new.2"]
     away = store_of(f"{tmp_path}/away/archive")
-    for fails in (away.list, lambda: away.put("run/file", b"")):
+    for fails in (away.list, lambda: away.put(f"{_RUN}/file", b"")):
         with pytest.raises(StoreError, match="such"):
             fails()
     with pytest.raises(ValueError, match="no archive: give a directory"):
@@ -256,3 +257,39 @@ def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
     Objects("s3://b/p")
+
+
+@pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o640, 0o750), (0o077, 0o600, 0o700)])
+def test_no_other_user_reads_an_archive(tmp_path: Path, mask: int, file: int, folder: int) -> None:
+    root = tmp_path / "archive"
+    former = os.umask(mask)
+    try:
+        Directory(str(root)).put(f"{_RUN}/complete", b"x")
+    finally:
+        os.umask(former)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (root / _RUN / "complete", root / _RUN, root)]
+    assert modes == [file, folder, folder]
+
+
+def test_a_folder_that_is_no_run_is_not_listed(tmp_path: Path) -> None:
+    """A volume has lost+found in its root, which only root may read."""
+    store = Directory(str(tmp_path))
+    store.put(f"{_RUN}/complete", b"x")
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "lost+found" / "#12").write_bytes(b"y")
+    assert store.list() == {f"{_RUN}/complete": 1}
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Directory(str(tmp_path))
+    store.put(f"{_RUN}/complete", b"x")
+    scandir = os.scandir
+
+    def refused(path: str) -> object:
+        if path.endswith(_RUN):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(StoreError, match=f"cannot list {tmp_path}/{_RUN}: Permission denied"):
+        store.list()
