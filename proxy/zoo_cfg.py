@@ -20,6 +20,7 @@ from proxy.support.usage import nearest
 # All addresses. Java takes IPv4's wildcard address for that of both families.
 _ANY = ""
 _PATH_STATS = "pathStats."
+_TRIMMED = "".join(map(chr, range(0x21)))  # by String.trim
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -124,9 +125,13 @@ def read(text: str, table: Iterable[Option], is_given: Callable[[str], bool]) ->
 
 
 def properties(text: str) -> dict[str, str]:
-    """The settings of a file in the form of java.util.Properties. The last of two equal keys counts."""
+    """The settings of a file in the form of java.util.Properties. The last of two equal keys counts.
+
+    `text`: its lines end with line feeds (`read_text` translates others). Raises ValueError for a bad escape.
+    """
     found: dict[str, str] = {}
-    lines = iter(text.splitlines())
+    # Not splitlines, nor `\s`: Java takes NEL and others for characters, and bytes of UTF-8 look like them.
+    lines = iter(text.split("\n"))
     for line in lines:
         logical = line.lstrip(" \t\f")
         if not logical or logical[0] in "#!":
@@ -134,9 +139,14 @@ def properties(text: str) -> dict[str, str]:
         while _continues(logical):
             logical = logical[:-1] + next(lines, "").lstrip(" \t\f")
         # The key ends at the first separator that is not escaped.
-        parts = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", logical, re.DOTALL)
+        parts = re.fullmatch(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", logical, re.DOTALL)
         assert parts is not None
-        found[_unescaped(parts[1])] = _unescaped(parts[2]).strip()
+        key = parts[1]
+        try:
+            # ZooKeeper trims both (QuorumPeerConfig.parseProperties).
+            found[_unescaped(key).strip(_TRIMMED)] = _unescaped(parts[2]).strip(_TRIMMED)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from error
     return found
 
 
@@ -146,12 +156,19 @@ def _continues(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
-        if found[1].startswith("u") and len(found[1]) == 5:
-            return chr(int(found[1][1:], 16))
-        return _ESCAPES.get(found[1], found[1])
+    """Raises ValueError."""
 
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)
+    def one(found: re.Match[str]) -> str:
+        if not found[1].startswith("u"):
+            return _ESCAPES.get(found[1], found[1])
+        if not re.fullmatch("u[0-9a-fA-F]{4}", found[1]):
+            raise ValueError(f"{found[0]} is no character")
+        return chr(int(found[1][1:], 16))
+
+    made = re.sub(r"\\(u.{0,4}|.)", one, text)
+    return made.encode("utf-16", "surrogatepass").decode(
+        "utf-16", "replace"
+    )  # a character may have two escapes
 
 
 def _addresses(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dict[str, tuple[str, str]]:

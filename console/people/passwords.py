@@ -75,7 +75,8 @@ def read(file: str) -> Mapping[str, Secret]:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
     found: dict[str, Secret] = {}
-    for number, raw in enumerate(text.splitlines(), 1):
+    # Not splitlines, which ends a comment at U+2028, form feeds and others.
+    for number, raw in enumerate(text.split("\n"), 1):
         entry = raw.strip()
         if not entry or entry.startswith("#"):
             continue

@@ -127,8 +127,8 @@ def outside_the_table(file: str | None) -> list[str]:
 
 def line_of(text: str, key: str) -> int:
     """The number of the last line that sets a key, of TOML or of a file of properties; 0 for none."""
-    pattern = re.compile(rf"""\s*(?:\[{TABLE}\.)?["']?{re.escape(key)}(?:["']?\s*[=:.\s\]]|$)""")
-    return max((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), default=0)
+    pattern = re.compile(rf"""\s*(?:\[{TABLE}\.)?["']?{re.escape(key)}(?:["']?\s*[=:.\s\]]|$)""", re.ASCII)
+    return max((number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)), default=0)
 
 
 def unknown_variables(environment: Iterable[str], options: Iterable[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import pytest
 
 from proxy import zoo_cfg
 from proxy.config import OPTIONS
+from proxy.options.parser import line_of
 from tests.table import one_by_one
 
 
@@ -32,6 +33,39 @@ def read(text: str, *given: str) -> zoo_cfg.Found:
 )
 def test_the_file_is_read_as_java_does(text: str, found: dict[str, str]) -> None:
     assert zoo_cfg.properties(text) == found
+
+
+@one_by_one(
+    ("content", "found"),
+    [
+        # Bytes of UTF-8 that are NEL or another line of str.splitlines in Latin-1.
+        ("# раньше для двух maxClientCnxns=1\ntickTime=2000".encode(), {"tickTime": "2000"}),
+        ("dataDir=/Ålesund/x\n".encode(), {"dataDir": "/\xc3\x85lesund/x"}),
+        (b"#\x0ba=1\n#\x0cb=1\n#\x1cc=1\n#\x1dd=1\n#\x1ee=1\n#\x85f=1\n", {}),
+        (b"a=1\r\nb=2\rc=3\nd=4", {"a": "1", "b": "2", "c": "3", "d": "4"}),
+        (b"a\xa0b=1\nc\x85=\xa02\xa0\n", {"a\xa0b": "1", "c\x85": "\xa02\xa0"}),
+        (b"a=1\\\n\x0c 2\\\\\nb=\\\r\n  3", {"a": "12\\", "b": "3"}),
+        (b"a=x\\ud83d\\ude00\\:\\q", {"a": "x\U0001f600:q"}),
+    ],
+)
+def test_a_file_has_the_lines_and_characters_of_java(
+    tmp_path: Path, content: bytes, found: dict[str, str]
+) -> None:
+    """As java.util.Properties prints them."""
+    file = tmp_path / "zoo.cfg"
+    file.write_bytes(content)
+    assert zoo_cfg.properties(file.read_text(encoding="latin-1")) == found
+
+
+def test_an_escape_that_java_refuses() -> None:
+    with pytest.raises(ValueError, match=r"^dataDir: \\u12x is no character"):
+        zoo_cfg.properties("dataDir=/a\\u12x")
+
+
+def test_the_line_of_a_setting_is_counted_as_editors_do(tmp_path: Path) -> None:
+    file = tmp_path / "zoo.cfg"
+    file.write_text("# Ålesund\n# для двух\nenforce.auth.enabled=true\n", encoding="utf-8")
+    assert line_of(file.read_text(encoding="latin-1"), "enforce.auth.enabled") == 3
 
 
 @one_by_one(
