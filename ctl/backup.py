@@ -23,7 +23,7 @@ from ctl.program import Program, Tree
 from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node
-from proxy.support.files import sync_folder
+from proxy.support.files import new_file, new_folder, sync_folder
 from schema.paths import parent_of
 from schema.znode import session_of
 
@@ -47,7 +47,8 @@ class _Parent:
 def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int, now: datetime) -> Output:
     """Write a backup into the folder, then delete all but the newest `keep`; 0 keeps all. Raises OSError.
 
-    Backups of one prefix have its name and the time; nothing else in the folder is touched.
+    Backups of one prefix have its name and the time; nothing else in the folder is touched. Those with
+    a later time are of a host whose clock was or is wrong: they are neither counted nor deleted.
     """
     name = prefix.strip("/").replace("/", "+")
     target = folder / f"{name}-{now:%Y%m%dT%H%M%SZ}"
@@ -57,8 +58,8 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:
-        partial.mkdir(mode=0o750)  # it has all data, whatever their ACLs say
-        (partial / "version-2").mkdir()
+        for made in (partial, partial / "version-2"):
+            new_folder(made)
         # ZooKeeper knows its snapshots by name, and by the suffix that they are compressed.
         file = partial / "version-2" / f"snapshot.{zxid:x}.gz"
         nodes, dropped = _write(machine, file, zxid)
@@ -67,7 +68,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     written = (target / "version-2" / file.name).stat().st_size
-    deleted = _prune(folder, name, keep)
+    deleted, later = _prune(folder, name, keep, target) if keep else ([], [])
     return Output(
         {
             "path": str(target),
@@ -77,12 +78,14 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
             "ephemerals": dropped,
             "bytes": written,
             "deleted": [str(each) for each in deleted],
+            "later": [str(each) for each in later],
         },
         [
             f"backed up: {counted(nodes, 'znode')} of {prefix} at position {position} to {target}"
             f" ({size(written)})",
             f"left out: {counted(dropped, 'ephemeral')}, whose sessions end anyway",
             *(f"deleted: {each}" for each in deleted),
+            *(f"neither counted nor deleted, as its time has not come yet: {each}" for each in later),
         ],
     )
 
@@ -106,7 +109,7 @@ def _write(machine: Machine, file: Path, zxid: int) -> tuple[int, int]:
     # Sorted paths have parents before their children.
     paths = [path for path in sorted(nodes) if path not in dropped]
     adler = 1
-    with file.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1) as packed:
+    with new_file(file) as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1) as packed:
         for chunk in _chunks(nodes, paths, parents, acls, zxid):
             adler = zlib.adler32(chunk, adler)
             packed.write(chunk)
@@ -135,14 +138,15 @@ def _chunks(
     yield END
 
 
-def _prune(folder: Path, name: str, keep: int) -> list[Path]:
-    """Delete the oldest backups of this tree."""
+def _prune(folder: Path, name: str, keep: int, newest: Path) -> tuple[list[Path], list[Path]]:
+    """Delete all but `keep` backups of this tree, `newest` among them; those deleted, and later ones."""
     pattern = re.compile(re.escape(name) + r"-\d{8}T\d{6}Z")
     found = sorted(each for each in folder.iterdir() if pattern.fullmatch(each.name) and each.is_dir())
-    old = found[:-keep] if keep else []
+    place = found.index(newest) + 1
+    old = found[: max(0, place - keep)]
     for each in old:
         shutil.rmtree(each)
-    return old
+    return old, found[place:]
 
 
 def _arguments(parser: ArgumentParser) -> None:

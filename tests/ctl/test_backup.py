@@ -1,5 +1,7 @@
 """Backups: ZooKeeper's files, without numpy or pyarrow, and only so many of them."""
 
+import os
+import stat
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -64,6 +66,17 @@ def test_a_backup_is_a_tree_of_zookeeper_without_ephemerals(tmp_path: Path) -> N
     assert [tuple(entry) for entry in rows["/a"].acl or ()] == [(31, "digest", "bob:x")]
 
 
+def test_no_other_user_reads_a_backup(tmp_path: Path) -> None:
+    former = os.umask(0o022)
+    try:
+        target = _write(tmp_path / "daily")
+    finally:
+        os.umask(former)
+    (file,) = (target / "version-2").iterdir()
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (file, file.parent, target)]
+    assert modes == [0o640, 0o750, 0o750]
+
+
 def test_the_newest_stay_and_nothing_else_is_touched(tmp_path: Path) -> None:
     others = [
         _write(tmp_path, prefix="/other"),
@@ -76,6 +89,17 @@ def test_the_newest_stay_and_nothing_else_is_touched(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([*others, *made[2:]])
     with pytest.raises(CommandFailed, match="is there already"):
         _write(tmp_path, seconds=3)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_backups_of_a_clock_that_was_ahead_are_not_counted(tmp_path: Path, keep: int) -> None:
+    """They counted as the newest ones, and the backup that was just written was deleted."""
+    later = [_write(tmp_path, seconds=years * 366 * 86_400) for years in (10, 11)]
+    made = [_write(tmp_path, keep=keep, seconds=n) for n in range(3)]
+    assert sorted(tmp_path.iterdir()) == sorted([*later, *made[-keep:]])
+    output = backup(_machine(), "/zketcd", 27, tmp_path, keep, _NOW + timedelta(seconds=3))
+    assert output.data["later"] == [str(each) for each in later]
+    assert output.lines[-1] == f"neither counted nor deleted, as its time has not come yet: {later[-1]}"
 
 
 def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
