@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from lab.servers.etcd import EtcdServer
 from lab.servers.ports import free_port
 from lab.servers.waiting import wait_until
-from lab.servers.zookeeper import ZooKeeperServer
+from lab.servers.zookeeper import SMALL_JVM, ZooKeeperServer
 
 SIZE = 3
 
@@ -88,7 +88,7 @@ def running_ensemble(
     *,
     relay: Relay = _direct,
     tick_time: int = 1000,
-    java_options: Sequence[str] = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    java_options: Sequence[str] = SMALL_JVM,
     system_properties: Mapping[str, str] | None = None,
 ) -> Iterator[list[ZooKeeperServer]]:
     """Start three ZooKeepers that serve together, and end them. The others as in `running_cluster`."""

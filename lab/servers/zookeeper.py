@@ -36,6 +36,8 @@ _LIBRARIES = (
     "netty-transport-classes-epoll",
     "netty-transport-native-unix-common",
 )
+#: For a server that lives as long as a test: the second compiler takes more time than it saves.
+SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _JAR = re.compile(r"zookeeper-(3[0-9.]*)\.jar")
 
 
@@ -110,7 +112,7 @@ class ZooKeeperServer(ServerProcess):
         jute_max_buffer: int | None = None,
         settings: Mapping[str, str] | None = None,
         system_properties: Mapping[str, str] | None = None,
-        java_options: Sequence[str] = ("-Xmx512m",),
+        java_options: Sequence[str] = SMALL_JVM,
         version: str = "",
         port: int | None = None,
         start_timeout: float = 90.0,

@@ -36,8 +36,6 @@ from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.move_of_etcd import MoveOfEtcd
 from tests.pipeline.moving import PREFIX, STANDS_BY, TIMEOUT_MS, Moving, clock
 
-_JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
 
 class Member(ZooKeeperServer):
     """A member of the ensemble, on a host whose clock is so many seconds ahead."""
@@ -236,7 +234,6 @@ def ensemble() -> list[Member]:
             tick_time=1000,
             max_session_timeout=TIMEOUT_MS,
             max_client_connections=0,
-            java_options=_JAVA,
             system_properties={"zookeeper.commitLogCount": "100000"},
         )
         member.data_dir.mkdir(exist_ok=True)

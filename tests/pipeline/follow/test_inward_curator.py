@@ -28,7 +28,6 @@ def member() -> Iterator[ZooKeeperServer]:
             "initLimit": "30",
             "syncLimit": "15",
         },
-        java_options=("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     )
     server.data_dir.mkdir(exist_ok=True)
     (server.data_dir / "myid").write_text("1")
