@@ -4,6 +4,7 @@
 the tests are skipped; under CI=true they fail.
 """
 
+import json
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -177,34 +178,59 @@ def test_kill_session_of_a_user_without_a_name(
         wait_until(lambda: "killed by 54321@" in server.log_text(), "the end of the session", timeout=60)
 
 
-@pytest.mark.parametrize(
-    "name", [*(name for name in _ENVIRONMENTS if name != "no IPv6"), "closed descriptors"]
-)
-def test_the_commands_run(name: str, start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> None:
-    server = start(etcd_server, prefix=etcd_prefix)
-    with kazoo(server) as client:
-        client.create("/ä", b"data")
-    within = _CLOSED if name == "closed descriptors" else _ENVIRONMENTS[name].within()
-    tree = ("--etcd", etcd_server.endpoint, "--prefix", etcd_prefix)
-    for command in (
-        ("ls", "/", *tree),
-        ("get", "/ä", *tree),
-        ("check", *tree, "--listen", "127.0.0.1:0", "--admin-listen", "none"),
-        ("shell", "--server", server.address, "ls", "/"),
-        ("inspect", "--no-spark", f"etcd://{etcd_server.address}{etcd_prefix}"),
-    ):
-        done = subprocess.run(
-            [*within, sys.executable, "-m", "zketcd", *command],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=240,
-            check=False,
-            cwd=REPOSITORY,
-        )
-        # `check` says with 1 that something is doubtful, such as this etcd.
-        assert done.returncode <= (command[0] == "check"), (command, done.stderr, done.stdout)
-        assert "Traceback" not in done.stderr
+# Several in one process: a start takes longer than what a command does.
+_COMMANDS = """
+import json, sys
+from zketcd.__main__ import entry
+
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = command
+    code = entry()
+    # `check` says with 1 that something is doubtful, such as this etcd.
+    if code > (command[0] == "check"):
+        sys.exit(f"{command}: {code}")
+"""
+
+
+@pytest.fixture(scope="module")
+def commands(etcd_server: EtcdServer) -> Iterator[list[tuple[str, ...]]]:
+    """Those of a server, and of its tree in etcd."""
+    prefix = f"/test-{os.getpid()}-environments"
+    with ZketcdServer(etcd_server.endpoint, prefix=prefix) as server:
+        with kazoo(server) as client:
+            client.create("/ä", b"data")
+        tree = ("--etcd", etcd_server.endpoint, "--prefix", prefix)
+        yield [
+            ("ls", "/", *tree),
+            ("get", "/ä", *tree),
+            ("check", *tree, "--listen", "127.0.0.1:0", "--admin-listen", "none"),
+            ("shell", "--server", server.address, "ls", "/"),
+            ("inspect", "--no-spark", f"etcd://{etcd_server.address}{prefix}"),
+        ]
+
+
+def _run(commands: Sequence[Sequence[str]], within: Sequence[str]) -> None:
+    done = subprocess.run(
+        [*within, sys.executable, "-c", _COMMANDS, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=240,
+        check=False,
+        cwd=REPOSITORY,
+    )
+    assert done.returncode == 0, (done.stderr, done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in _ENVIRONMENTS if name != "no IPv6"])
+def test_the_commands_run(name: str, commands: Sequence[Sequence[str]]) -> None:
+    _run(commands, _ENVIRONMENTS[name].within())
+
+
+def test_the_commands_run_with_closed_descriptors(commands: Sequence[Sequence[str]]) -> None:
+    for command in commands:  # what the first one opens is open for the next
+        _run([command], _CLOSED)
 
 
 def test_no_ipv4(start: Start, tmp_path: Path) -> None:
