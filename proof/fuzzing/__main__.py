@@ -87,13 +87,13 @@ def fuzz(
     return found
 
 
-def distilled(target: Target, grown: Path) -> list[bytes]:
+def distilled(target: Target, grown: Path, table: str = libfuzzer.TARGETS) -> list[bytes]:
     """Of the repository's inputs and those of long runs: those that together reach what all reach."""
     with tempfile.TemporaryDirectory(prefix="zketcd-fuzzing-") as folder:
         given, best = corpus.write(target.name, Path(folder)), Path(folder, "best")
         best.mkdir()
         grown.mkdir(parents=True, exist_ok=True)
-        run = libfuzzer.run(target.name, ["-merge=1", best, given, grown])
+        run = libfuzzer.run(target.name, ["-merge=1", best, given, grown], table)
         if run.code:
             raise RuntimeError(f"libFuzzer ended with {run.code}: {run.said[-1000:]}")
         inputs = sorted((file.read_bytes() for file in best.iterdir()), key=len)

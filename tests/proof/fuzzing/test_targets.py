@@ -17,7 +17,7 @@ from proxy.support.environment import HOST
 
 #: Changed inputs for each target. They are the same in each run, so that no submission fails by chance for
 #: what it has not changed; `make fuzz` runs more, with other seeds and led by coverage.
-EXAMPLES = int(os.environ.get("ZKETCD_FUZZING_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("ZKETCD_FUZZING_EXAMPLES", "100"))
 # How many times fewer for targets that do more with an input.
 SLOW = {"costs": 10, "machine": 8, "connection": 4, "http2-calls": 4}
 
