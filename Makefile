@@ -178,8 +178,7 @@ prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, 
 
 # Checks
 
-# A file's tests stay in one process, for the servers that they share.
-PYTEST := $(VENV)/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST := $(VENV)/python -m pytest --no-loadscope-reorder
 # Twice the cores that tests are made for: most of a real test's time is waiting for a server, or for a session to expire.
 TEST_PROCESSES ?= 4
 

@@ -19,6 +19,7 @@ import grpc.aio
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from xdist.scheduler import LoadFileScheduling
 
 from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
 from lab.servers.process import ServerProcess, closed_logs, recent_logs
@@ -55,6 +56,9 @@ _SHARE = [int(number) for number in os.environ.get("TEST_SHARE", "0/1").split("/
 
 # Marks of a whole module.
 _MARKED = re.compile(r"^pytestmark = .*pytest\.mark\.(real|long)\b", re.MULTILINE)
+
+# A session of Spark takes as long to start as the tests of a file take.
+_USES_SPARK = re.compile(r"\bspark: SparkSession\b")
 
 _prefix_numbers = itertools.count(1)
 _running_test: deque[pytest.Item] = deque(maxlen=1)
@@ -142,6 +146,29 @@ def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[Zke
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, tick_time=TICK_TIME_MS) as second,
     ):
         yield first, second
+
+
+class _Scheduling(LoadFileScheduling):
+    """A file's tests are run by one process, for the servers that they share; all files with Spark by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "Spark" if file in _files_with_spark(self.config.rootpath) else file
+
+
+@cache
+def _files_with_spark(root: Path) -> frozenset[str]:
+    files = (root / "tests" / "pipeline").rglob("test_*.py")
+    return frozenset(
+        path.relative_to(root).as_posix()
+        for path in files
+        if _USES_SPARK.search(path.read_text(encoding="utf-8"))
+    )
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Scheduling:
+    """For any number of processes."""
+    return _Scheduling(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
