@@ -241,11 +241,11 @@ def _series_of(incident: Incident) -> dict[Sample, Series]:
 
 
 def _fired(
-    folder: Path, series: Mapping[str, str], end: int, every: int = EVERY, looks: int | None = None
+    folder: Path, series: Mapping[str, str], end: int, every: int = EVERY, looks: int = _MINUTE
 ) -> set[str]:
     """The alerts that have fired at some time. `series`: values in promtool's notation, `every` seconds.
 
-    `looks`: the rules are evaluated so many seconds apart, in place of with each value.
+    `looks`: the rules are evaluated so many seconds apart; each minute is Prometheus's own choice.
     """
     (folder / "alerts.yml").write_text(RULES.read_text())
     test = {
@@ -259,7 +259,7 @@ def _fired(
             }
         ],
     }
-    suite = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{looks or every}s", "tests": [test]}
+    suite = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{looks}s", "tests": [test]}
     (folder / "test.yml").write_text(json.dumps(suite))  # which YAML can read
     promtool = find_program("promtool", "make setup-test installs it")
     # It says what it has got, as another thing is expected.

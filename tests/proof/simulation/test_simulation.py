@@ -13,8 +13,8 @@ from proxy.state.rights import rights_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1 2").split()]
-HOURS = float(os.environ.get("SIMULATION_HOURS", "0.05"))
-_RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.02).fingerprint)"
+HOURS = float(os.environ.get("SIMULATION_HOURS", "0.03"))
+_RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.01).fingerprint)"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,19 +43,17 @@ def test_clients_of_a_storm_read_and_are_refused() -> None:
 
 
 def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", _RUN],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            cwd=REPOSITORY,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-        for hash_seed in ("0", "4711")
-    ]
-    assert [run.returncode for run in runs] == [0, 0], [run.stderr for run in runs]
+    # The other process hashes strings with another seed than this one.
+    other = subprocess.run(
+        [sys.executable, "-c", _RUN],
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        cwd=REPOSITORY,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert other.returncode == 0, other.stderr
     # What this process has done before does not count: ACLs of this world are compiled already.
     readable = Acl(1, "world", "anyone")
     kept = [
@@ -63,5 +61,5 @@ def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:
         *(rights_of((Acl(31, "sasl", name), readable)) for name in ("ann", "bob")),
         rights_of((Acl(31, "ip", "10.0.0.0/8"), readable)),
     ]
-    assert {run.stdout.strip() for run in runs} == {simulate(5, 0.02).fingerprint}
+    assert other.stdout.strip() == simulate(5, 0.01).fingerprint
     assert kept
