@@ -148,7 +148,7 @@ def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[Zke
         yield first, second
 
 
-class _Scheduling(LoadFileScheduling):
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
     """A file's tests are run by one process, for the servers that they share; all files with Spark by one."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -365,7 +365,7 @@ def _starts(got: Sequence[bytes], expected: Sequence[bytes]) -> bool:
 
 
 @pytest.mark.parametrize("barred", [False, True])
-@settings(max_examples=12 * settings.default.max_examples)
+@settings(max_examples=12 * settings().max_examples)
 @given(st.lists(_SPECIAL, max_size=4), SCRIPTS, STEPS)
 def test_the_client_gets_what_it_would_get_one_by_one(
     barred: bool, first: list[Asked], script: list[Asked], steps: list[tuple[str, int]]
@@ -400,7 +400,7 @@ def test_the_client_gets_what_it_would_get_one_by_one(
     assert world.latency.count == counted + behind_the_end
 
 
-@settings(max_examples=8 * settings.default.max_examples)
+@settings(max_examples=8 * settings().max_examples)
 @given(SCRIPTS, STEPS)
 def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: list[tuple[str, int]]) -> None:
     world = World(script)
@@ -421,7 +421,7 @@ def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: l
     assert world.order.queue.count == world.order.queue.size == 0
 
 
-@settings(max_examples=6 * settings.default.max_examples)
+@settings(max_examples=6 * settings().max_examples)
 @given(SCRIPTS, STEPS, st.integers(0, 3))
 def test_an_outcome_that_comes_out_of_turn_waits(
     script: list[Asked], steps: list[tuple[str, int]], place: int
