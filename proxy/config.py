@@ -216,6 +216,7 @@ class Config:
     )
     availability_zone: str = option(
         "value of /keeper/availability_zone, by which a ClickHouse server finds the nearest zketcd",
+        type=values.unicode,
         metavar="NAME",
     )
     read_only_mode: bool = switch(

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -102,15 +102,16 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
             log.warning(
                 "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
             )
-    try:
-        with _files_for_the_group(), logs.audit_to(config.audit_log, config.log_format):
-            code = _serve(config, prepared)
-        if prepared.tracer is not None:
-            prepared.tracer.shutdown()
-        return code
-    except OSError as error:
-        logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
-        return 2
+    with _files_for_the_group(), ExitStack() as ending:
+        try:
+            ending.enter_context(logs.audit_to(config.audit_log, config.log_format))
+        except OSError as error:
+            logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
+            return 2
+        code = _serve(config, prepared)
+    if prepared.tracer is not None:
+        prepared.tracer.shutdown()
+    return code
 
 
 @contextmanager
@@ -184,8 +185,12 @@ def _admin_settings(config: Config) -> "AdminSettings":
 
 def _serve(config: Config, prepared: Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
-    channel = Channel.inherited()
     listeners: Listeners = {}
+    try:
+        channel = Channel.inherited()
+    except HandoverError as error:
+        logs.say(f"zketcd: {error}")
+        return 2
     try:
         if channel is None:
             # First of all: without the port there is no need to start an etcd and load a tree.

@@ -71,7 +71,7 @@ def line(name: str, secret: Secret) -> str:
 def read(file: str) -> Mapping[str, Secret]:
     """The users of a file. Raises ValueError that names the file, the line and what is wrong; blocks."""
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
     found: dict[str, Secret] = {}

@@ -15,6 +15,7 @@ VARIABLE = "_ZKETCD_TAKE_OVER"
 PORTS = "_ZKETCD_PORTS"
 _HEADER = Struct(">II")  # bytes, and sockets
 _MOST_BYTES = 1 << 30
+_SHOWN = 20  # characters of a wrong variable
 MOST_SOCKETS = 100  # of one message; Linux takes 253
 
 
@@ -43,11 +44,18 @@ class Channel:
 
     @classmethod
     def inherited(cls, environment: Mapping[str, str] = os.environ) -> "Channel | None":
-        """The end that the process which serves has passed on; None if this process was started otherwise."""
+        """The end that the process which serves has passed on; None if this process was started otherwise.
+
+        Raises HandoverError.
+        """
         given = environment.get(VARIABLE, "")
         if not given:
             return None
-        end = socket.socket(fileno=int(given))
+        try:
+            end = socket.socket(fileno=int(given))
+        except (OSError, OverflowError, ValueError):
+            what = f"{VARIABLE}={given[:_SHOWN]} is no socket of a process that serves: unset it"
+            raise HandoverError(what) from None
         end.set_inheritable(False)
         return cls(end)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 TABLE = "zketcd"
 """The table of the file that has the options."""
+TOO_DEEP = "it is nested too deeply"
 VARIABLES = "ZKETCD_"
 """What the names of environment variables begin with."""
 
@@ -12,7 +13,15 @@ VARIABLES = "ZKETCD_"
 def content(file: str) -> dict[str, Any]:
     """What a TOML file has. Raises OSError, ValueError."""
     with open(file, "rb") as stream:
-        return tomllib.load(stream)
+        return parsed(stream.read().decode("utf-8"))
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """What the text of a TOML file has. Raises ValueError."""
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))  # which editors of Windows put before UTF-8
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
 def options_in(file: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import configargparse
 
-from proxy.options.file import TABLE, VARIABLES, content
+from proxy.options.file import TABLE, TOO_DEEP, VARIABLES, content, parsed
 from proxy.options.table import IS_SECRET
 from proxy.support.usage import Parser, nearest
 
@@ -59,6 +59,9 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
         if isinstance(value, list) and action is not None and not isinstance(action, argparse._AppendAction):
             place = self._config_file_parser.place(key)
             self.error(f"argument {action.option_strings[0]}: one value is expected, not a list{place}")
+        if action is not None and key in self._config_file_parser.tables:
+            place = self._config_file_parser.place(key)
+            self.error(f"argument {action.option_strings[0]}: a text is expected, not a table{place}")
         found: list[str] = super().convert_item_to_command_line_arg(action, key, value)
         return found
 
@@ -100,12 +103,21 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
     def __init__(self) -> None:
         super().__init__([TABLE])
         self._name = self._text = ""
+        #: The options whose value is a table, or a list that has one.
+        self.tables: set[str] = set()
 
     def parse(self, stream: Any) -> Any:
         self._name = stream.name
         try:
-            self._text = stream.read()
-            return super().parse(StringIO(self._text))
+            self._text = stream.read().removeprefix("\ufeff")
+            found = super().parse(StringIO(self._text))
+            options = parsed(self._text).get(TABLE)
+            if isinstance(options, dict):  # else it is refused (`outside_the_table`)
+                self.tables = {key for key, value in options.items() if _has_table(value)}
+            return found
+        except RecursionError:
+            message = f"{self._name}: Couldn't parse TOML file: {TOO_DEEP}"
+            raise configargparse.ConfigFileParserException(message) from None
         except UnicodeDecodeError as error:
             message = f"{self._name}: Couldn't parse TOML file: {error}"
             raise configargparse.ConfigFileParserException(message) from error
@@ -116,6 +128,10 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
         """The file and the line of a key; "" if the file does not have it."""
         line = line_of(self._text, key)
         return f" ({self._name}, line {line})" if line else ""
+
+
+def _has_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_table, value)))
 
 
 def outside_the_table(file: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import TypeVar
 
+from proxy.support.controls import CONTROLS
 from schema.keys import Keyspace
 from schema.paths import is_valid
 
@@ -44,9 +45,18 @@ def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
 def address(text: str) -> tuple[str, int]:
     """HOST:PORT to listen on; an IPv6 host in brackets. Without a host, or with `*`: all addresses."""
     found = re.fullmatch(r"(\[[^\[\]/,\s]+\]|[^\[\]:/,\s]*):(\d+)", text)
-    if found is None or _digits(found[2]) > MAX_PORT:
+    if found is None or _digits(found[2]) > MAX_PORT or not _is_host(found[1]):
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT, with an IPv6 address in brackets")
     return "" if found[1] == "*" else found[1].strip("[]"), int(found[2])
+
+
+def _is_host(name: str) -> bool:
+    """Whether a name can be looked up: its labels are neither empty nor too long."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def admin(text: str) -> tuple[str, int]:
@@ -64,8 +74,8 @@ def endpoints(text: str) -> tuple[str, ...]:
     for endpoint in endpoints:
         if re.fullmatch(r"unix:///\S+", endpoint):
             continue
-        found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
-        if found is None or (found[1] and _digits(found[1]) > MAX_PORT):
+        found = re.fullmatch(r"(?:https?://)?([^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
+        if found is None or (found[2] and _digits(found[2]) > MAX_PORT) or not _is_host(found[1]):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
     if len({endpoint.startswith("https://") for endpoint in endpoints}) > 1:
         raise ArgumentTypeError("some endpoints are https:// and some are not: use TLS for all or for none")
@@ -90,8 +100,19 @@ def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, 
 
 @checked
 def prefix(text: str) -> str:
-    """A prefix of keys in etcd."""
+    """A prefix of keys in etcd. It stands in messages, and in names of files."""
+    if not CONTROLS.isdisjoint(map(ord, text)):
+        raise ArgumentTypeError(f"{text!r} has control characters")
     Keyspace(text)
+    return text
+
+
+def unicode(text: str) -> str:
+    """A text that clients get. The environment may have any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentTypeError("it is not UTF-8") from None
     return text
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 READY = "READY=1"
 STOPPING = "STOPPING=1"
 _ALIVE = "WATCHDOG=1"
+_DIGITS = 20  # of a number of 64 bits
 _TIMEOUT = 5.0  # seconds: a busy systemd that did not get MAINPID would take the service for ended
 
 
@@ -37,9 +38,9 @@ def watchdog_interval(environment: Mapping[str, str] = os.environ) -> float | No
     """
     wanted = environment.get("WATCHDOG_USEC", "")
     process = environment.get("WATCHDOG_PID", "")
-    if not wanted.isdecimal() or int(wanted) == 0 or process not in ("", str(os.getpid())):
+    if not wanted.isdecimal() or len(wanted) > _DIGITS or process not in ("", str(os.getpid())):
         return None
-    return int(wanted) / 1e6 / 2
+    return int(wanted) / 1e6 / 2 or None
 
 
 async def report_alive(interval: float) -> None:

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 
 from proxy.config import OPTIONS, Config, parse, parse_with, parser
+from proxy.options.file import options_in
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.options import SaslOptions
 from schema.budgets import Rule
@@ -443,3 +444,11 @@ def test_there_is_a_console_where_nobody_else_reaches_it_or_its_users_log_in(
     arguments: list[str], console: bool
 ) -> None:
     assert parse(arguments).console is console
+
+
+def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path: Path) -> None:
+    """Editors of Windows write it."""
+    file = tmp_path / "zketcd.toml"
+    file.write_bytes(b"\xef\xbb\xbf[zketcd]\r\ntick-time = 1000\r\n")
+    assert parse(["--config", str(file)]).tick_time == 1000
+    assert options_in(str(file)) == {"tick-time": 1000}

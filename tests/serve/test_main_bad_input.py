@@ -47,6 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "twice.toml": '[zketcd]\nprefix = "/a"\nprefix = "/b"\n',
         "nested.toml": '[zketcd.tls]\ncert = "x"\n',
         "value.toml": '[zketcd]\ntick-time = "soon"\n',
+        "deep.toml": f"[zketcd]\n{'a.' * 3000}b = 1\n",
+        "table.toml": '[zketcd]\nsasl-user = {bob = "secret"}\n',
+        "tables.toml": '[zketcd]\nsasl-user = [{bob = "secret"}]\n',
         "danger.cfg": "skipACL=yes\n",
         "half.jaas": "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_a=",
         "users": "amy\n",
@@ -96,6 +99,14 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--config unknown.toml", "arguments: --litsen (unknown.toml, line 2) (did you mean --listen?)"),
         ("--config nested.toml", "unrecognized arguments: --tls (nested.toml, line 1)"),
         ("--config value.toml", "--tick-time: 'soon' is not a whole number from 1 up (value.toml, line 2)"),
+        ("--config deep.toml", "deep.toml: Couldn't parse TOML file: it is nested too deeply"),
+        ("--config table.toml", "--sasl-user: a text is expected, not a table (table.toml, line 2)"),
+        ("--config tables.toml", "--sasl-user: a text is expected, not a table (tables.toml, line 2)"),
+        ("--listen example..org:0", "'example..org:0' is not HOST:PORT"),
+        (f"--listen {'x' * 64}.org:0", "is not HOST:PORT"),
+        ("--etcd http://example..org:2379", "'http://example..org:2379' is not an etcd endpoint"),
+        ("--prefix /a\x1b[31m", r"'/a\x1b[31m' has control characters"),
+        ("--availability-zone \udcff", "--availability-zone: it is not UTF-8"),
         ("--frob", "unrecognized arguments: --frob"),
         ("--zoo-cfg danger.cfg", "danger.cfg, line 1: skipACL=yes: "),
         ("--zoo-cfg directory", "directory' is not a readable file"),
@@ -140,6 +151,18 @@ def test_wrong_input_is_one_line_and_changes_nothing(
     assert line.startswith("zketcd")
     assert said in line
     assert {path: path.stat().st_mtime_ns for path in files.rglob("*")} == before
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("value", ["77", "soon", "9" * 400])
+def test_a_variable_that_only_an_upgrade_sets(
+    value: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_ZKETCD_TAKE_OVER", value)
+    assert _end_of([*_PORTS], capsys) == (
+        2,
+        f"zketcd: _ZKETCD_TAKE_OVER={value[:20]} is no socket of a process that serves: unset it",
+    )
 
 
 @pytest.mark.usefixtures("files")

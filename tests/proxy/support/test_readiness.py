@@ -52,6 +52,9 @@ def test_where_nobody_listens_nothing_is_sent(address: str | None) -> None:
         ({"WATCHDOG_USEC": "0"}, None),
         ({"WATCHDOG_USEC": "soon"}, None),
         ({"WATCHDOG_USEC": "-5"}, None),
+        ({"WATCHDOG_USEC": "9" * 400}, None),
+        ({"WATCHDOG_USEC": "9" * 5000}, None),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "9" * 5000}, None),
     ],
 )
 def test_signs_of_life_are_sent_twice_as_often_as_wanted(
