@@ -40,7 +40,7 @@ class Feeds:
         self.console = console
         self.source = source
         self.reading = console.api.reading
-        self.recent = console.api.reading.subject.replicated.recent
+        self.recent = console.api.reading.subject.recent
         self.stats = console.api.reading.subject.feeds
         self.stopped = False
         self._open = 0
@@ -54,13 +54,14 @@ class Feeds:
     def stop(self) -> None:
         """The admin port closes: end all feeds."""
         self.stopped = True
-        self.recent.wake()
+        if self.recent is not None:
+            self.recent.wake()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             call = await self.console.call(request)
             wanted, since = _asked(request, call)
-            if self.source.at:
+            if self.recent is None:
                 raise Refused(400, "this server shows the past, in which nothing changes")
             self.reading.demand_serving()
             if self._open >= _MOST:
@@ -79,6 +80,7 @@ class Feeds:
         self, request: web.Request, call: Call, wanted: Wanted, since: Id | None
     ) -> web.StreamResponse:
         recent = self.recent
+        assert recent is not None
         try:
             await recent.open()
             if since is None:
@@ -155,6 +157,7 @@ class _Feed:
 
     def __init__(self, feeds: Feeds, request: web.Request, call: Call, wanted: Wanted, since: Id) -> None:
         self._feeds = feeds
+        assert feeds.recent is not None
         self._recent = feeds.recent
         self._request = request
         self._login = call.login

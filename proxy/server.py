@@ -8,51 +8,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.admin.facts import Facts
-from proxy.admin.four_letter import FourLetterWords
-from proxy.admin.subject import Subject
 from proxy.admin.top import log_busiest
+from proxy.base_server import BaseServer
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
-from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
-from proxy.frontend.connection import Connection, Connections, Services
-from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
-from proxy.frontend.limits import LIMITS, Limits, Load
-from proxy.frontend.listener import Ports, bound_socket
-from proxy.frontend.order import OrderContext
+from proxy.frontend.handshake import Handshake, SessionTimer
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.sampling import Sampling
-from proxy.frontend.sessions import Sessions, Timeouts
-from proxy.frontend.traced import Traces, TraceSources
-from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.frontend.request_logs import Stages
 from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
-from proxy.log.status import Stats as LogStats
+from proxy.log.status import Stats
 from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
 from proxy.log.upkeep.snapshots import RunWriter, Snapshots
 from proxy.sasl.login import Login
-from proxy.state.auth import scheme
-from proxy.state.auth.schemes import AuthSchemes, offered
-from proxy.state.capture import new_machine
 from proxy.state.expiry import Expiry
 from proxy.state.level import KNOWN
-from proxy.state.machine import Disagreement, Machine
-from proxy.state.operation import Operations, Reading
-from proxy.state.ops import EXTENDED, FEATURES, PLAIN
-from proxy.state.ops.features import system_nodes
-from proxy.state.pause import LENGTHS, AtOnce, Lengths
-from proxy.state.watches import WatchTable
-from proxy.support import descriptors, logs
-from proxy.support.counters import Counters
+from proxy.state.machine import Disagreement
+from proxy.state.pause import LENGTHS, Lengths
 from proxy.support.environment import HOST, Environment
-from proxy.support.latency import Histogram, Latency
 from proxy.support.ports import BoundedPort, Bounds
-from proxy.support.tasks import Tasks
-from proxy.support.user import user_name
-from proxy.traces.span import Tracer
 from proxy.version import RELEASE
 from schema.entry import Rules
 from schema.keys import Keyspace
@@ -65,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
 _LOAD_TIMEOUT = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
-_CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _SESSIONS = "look after the sessions"
 
 
@@ -78,7 +54,7 @@ class Tuning(NamedTuple):
     limits: Limits = LIMITS  # of one connection
 
 
-class Server:
+class Server(BaseServer):
     """One proxy."""
 
     # The attributes are what the program, the console, a handover and the simulation need of a server. It has
@@ -105,54 +81,26 @@ class Server:
         `read_metrics`: those of an etcd at HOST:PORT, None if it shows none. `home`: where this proxy runs.
         `peer_port`: where it will take the entries of others, if it does (`take_entries`).
         """
-        self._config = config
-        self._login = login
-        self._tls = tls
-        self._limits = tuning.limits
-        self._environment = environment
-        self._tasks = Tasks()
-        self._running: list[asyncio.Task[None]] = []
-        loop = asyncio.get_running_loop()
-        counters = Counters()
-        watches = WatchTable()
-        operations = EXTENDED if config.keeper_extensions else PLAIN
-        latency = Latency(operations.updates)
-        machine = new_machine(0)
-        self.request_logs = self._request_logs(config, frozenset(operations.writes))
+        super().__init__(config, tls, login, environment, tuning.limits)
+        machine, sessions, time = self.machine, self.sessions, self._loop.time
 
         # The replicated log.
-        keys = Keyspace(config.prefix)
-        interval = interval_of(config.tick_time)
-        self.sessions = sessions = Sessions(
-            machine,
-            Timeouts(config.min_session_timeout, config.max_session_timeout),
-            interval,
-            counters,
-            loop.time,
-            None if self.request_logs is None else self.request_logs.session_ended,
-        )
-        rules = _rules(config, has_tls=tls is not None, has_sasl=login is not None)
-        log_settings = LogSettings(
+        settings = LogSettings(
             home=home,
             peer_port=peer_port,
             lease_seconds=config.proxy_lease,
-            rules=rules,
+            rules=_rules(config, has_tls=tls is not None, has_sasl=login is not None),
             version=RELEASE,
             max_staleness=config.max_staleness,
             standby_within=config.standby_within,
-            archives=bool(config.archive.url) and not config.archive.read_only,
+            archives=bool(config.archive.url),
             reserve=config.etcd_reserve,
             levels=tuning.levels,
             lengths=tuning.lengths,
             window=tuning.window,
         )
-        context = Context(etcd, keys, self._tasks, machine, LogStats(), log_settings, environment)
-        self.log = Log(context, watches, sessions, self.stopped_serving, self.disagreed)
-        worker, clock = self.log.applier.worker, environment.clock
-        self.flush_queue = FlushQueue(
-            worker.after_slice, clock=clock, before=self._judge_standby if config.standby_within else None
-        )
-        self.state_gate = StateGate(worker, loop, clock=clock, lengths=worker.lengths)
+        context = Context(etcd, Keyspace(config.prefix), self._tasks, machine, Stats(), settings, environment)
+        self.log = Log(context, self.watches, sessions, self.stopped_serving, self.disagreed)
         self._status_poller = StatusPoller(
             etcd, self._learned_space, self.log.head.learned_versions, read_metrics
         )
@@ -166,130 +114,36 @@ class Server:
             self.log,
             Expiry(config.container_max_never_used),
             Pace(config.container_check_interval, config.container_max_per_minute),
-            loop.time,
+            time,
         )
 
-        # Clients.
-        read_only = ReadOnlySessions(machine, sessions, self.log.contact, loop.time, environment.randomness)
-        self._handshake = handshake = Handshake(
+        # Clients and operators.
+        read_only = ReadOnlySessions(machine, sessions, self.log.contact, time, environment.randomness)
+        handshake = Handshake(self.log, sessions, read_only if config.read_only_mode else None, self._loop)
+        applier = self.log.applier
+        self._serve(
             self.log,
-            sessions,
-            read_only if config.read_only_mode or config.archive.read_only else None,
-            loop,
-            past=config.archive.read_only,
-        )
-        self.shares = shares = descriptors.current()
-        limits = ConnectionLimits(
-            config.max_client_connections, config.max_connections, counters, shares.clients
-        )
-        self.connections = Connections(limits)
-        timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, interval)
-        self.ports = Ports(
-            lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
+            handshake,
+            applier.worker,
+            submit=self.log.outbox.submit_all,
+            stages=lambda: Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9)),
+            position=lambda: applier.position,
+            snapshots=self.snapshots.facts,
+            etcd_status=lambda: self._status_poller.status,
+            etcd_calls=etcd.calls,
+            recent=self.log.recent,
+            before_flush=self._judge_standby if config.standby_within else None,
+            tracer=tracer,
         )
 
         # Work without which the server cannot continue.
+        timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, self._interval)
         self._periodic: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             _SESSIONS: timer.run,
             "delete containers and TTL nodes that are due": node_expiry.run,
             "write snapshots": self.snapshots.run,
         }
-
-        # Operators.
-        self.facts = Facts(
-            Subject(
-                config=config,
-                clock=environment.clock,
-                started=environment.clock.time(),
-                features=FEATURES if operations.keeper else (),
-                machine=machine,
-                watches=watches,
-                latency=latency,
-                counters=counters,
-                pauses=Histogram(),
-                replicated=self.log,
-                snapshots=self.snapshots,
-                connections=self.connections,
-                sampling=Sampling(config.top, environment.randomness.randbits, environment.clock.monotonic),
-                sessions=sessions,
-                ports=self.ports,
-                handshake=handshake,
-                etcd=self._status_poller,
-                etcd_calls=etcd.calls,
-            )
-        )
-        self.words = FourLetterWords(self.facts, config.four_letter_words)
-        self.auth = AuthSchemes(
-            offered(x509=tls is not None, sasl=login is not None),
-            scheme.Settings(config.super_digest or None, config.tls.super_user or None),
-        )
-        traces = None if tracer is None else self._traces(tracer)
-        services = self._services(self.facts.subject, operations, handshake, traces)
-
-    def _services(
-        self, parts: Subject, operations: Operations, handshake: Handshake, traces: Traces | None
-    ) -> Services:
-        """What each connection uses."""
-        config = self._config
-        worker = self.log.applier.worker
-        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
-        reading = Reading(
-            self.machine.tree,
-            parts.watches,
-            system if config.keeper_extensions else {},
-            AtOnce(worker.lengths),
-        )
-        return Services(
-            context=OrderContext(
-                self.machine,
-                reading,
-                operations,
-                frozenset(config.sasl.enforced),
-                self._limits._replace(decoded_at_once=worker.lengths.decoded_at_once),
-            ),
-            auth=self.auth,
-            max_frame=config.max_frame,
-            latency=parts.latency,
-            counters=parts.counters,
-            load=Load(config.global_outstanding_limit),
-            flush_queue=self.flush_queue,
-            state_gate=self.state_gate,
-            outbox=self.log.outbox,
-            attach=handshake.attach,
-            answer_word=self.words.answer,
-            connections=self.connections,
-            sampling=parts.sampling,
-            request_logs=self.request_logs,
-            traces=traces,
-            login=self._login,
-            environment=self._environment,
-        )
-
-    def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
-        """The audit log and the log of slow requests; None for neither. `writes`: opcodes."""
-        if not config.audit_log and not config.slow_request:
-            return None
-        return RequestLogs(
-            user=user_name(),
-            write_audit=partial(logs.audit.info, "%s") if config.audit_log else None,
-            slow_ms=config.slow_request,
-            stages=self._stages,
-            ended=lambda: self.machine.transaction.ended,
-            clock=self._environment.clock.perf_counter_ns,
-            writes=writes,
-            rest=self._rest,
-        )
-
-    def _rest(self) -> None:
-        self.log.applier.worker.rest()
-
-    def _stages(self) -> Stages:
-        applier = self.log.applier
-        return Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9))
-
-    def _traces(self, tracer: "OtelTracer") -> Traces:
-        sources = TraceSources(lambda: self.machine.zxid, self._stages, lambda: self.log.applier.position)
-        return Traces(Tracer(tracer.decide, tracer.record), sources, self._environment.clock.perf_counter_ns)
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -319,7 +173,7 @@ class Server:
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         if self._config.top.log and self._config.top.sample:
-            self._tasks.start(log_busiest(self.facts.subject.sampling), "log the busiest paths")
+            self._tasks.start(log_busiest(self.sampling), "log the busiest paths")
         if self.log.context.settings.peer_port.address:
             for_peers = None if self._tls is None else self._tls.for_peers
             self._tasks.start(
@@ -339,34 +193,17 @@ class Server:
             self._begin(_SESSIONS)
             reading()
 
-    async def _listen(self, listener: socket.socket | None, secure: socket.socket | None) -> None:
-        listener = listener or bound_socket(self._config.host, self._config.port)
-        await self.ports.open(listener, secure, self._config.tls.listen)
-
     async def take_entries(self, listener: socket.socket) -> None:
         """Take the entries of other proxies at a bound socket. Raises OSError that names the address."""
         tls = None if self._tls is None else await asyncio.to_thread(self._tls.for_listener, asks=False)
         most = self.shares.peers // 4  # the others are for proxies that have said which one they are
         self.log.combining.server.listen(BoundedPort(listener, Bounds(most, most // 2), "other proxies", tls))
 
-    async def start_past(
-        self,
-        load: Callable[[], Awaitable[Machine]],
-        listener: socket.socket,
-        secure: socket.socket | None = None,
-    ) -> None:
-        """Serve a state that does not change, read-only; `load` has it. The log is never started."""
-        await self._listen(listener, secure)
-        self.machine.replace(await load())
-        self._handshake.is_open = True
-        self._begin(_SESSIONS)
-
     def _begin(self, *names: str) -> None:
         """Begin periodic work that has not begun."""
-        begun = {task.get_name() for task in self._running}
-        self._running += (
-            self._tasks.start(self._periodic[name](), name) for name in names if name not in begun
-        )
+        for name in names:
+            if name not in self._running:
+                self._running[name] = self._tasks.start(self._periodic[name](), name)
 
     def _learned_space(self, in_use: int, quota: int) -> float:
         return self.log.learned_space(in_use, quota, self.snapshots.log_bytes)
@@ -397,40 +234,30 @@ class Server:
         """Wait for a fault after which the server cannot continue."""
         # The tasks are not awaited themselves: a caller that stops waiting must not end them.
         of_log = self._tasks.start(self.log.failed(), "wait for a failure of the log")
-        await asyncio.wait((*self._running, of_log), return_when=asyncio.FIRST_COMPLETED)
-        for task in self._running:
+        await asyncio.wait((*self._running.values(), of_log), return_when=asyncio.FIRST_COMPLETED)
+        for name, task in self._running.items():
             if task.done():
-                return task.exception() or RuntimeError(f"the task to {task.get_name()} ended")
+                return task.exception() or RuntimeError(f"the task to {name} ended")
         fault: BaseException = await of_log
         return fault
 
     async def stop(self) -> None:
         """Stop accepting, answer the requests that are here, close the connections. Sessions stay alive."""
-        if self.request_logs is not None:
-            self.request_logs.server("serverStop")
-        self._handshake.is_open = False
+        self._drain()
         self.log.recent.wake()
-        self.ports.close()
-        self.connections.drain()
         if not await self.log.drain(_DRAIN_TIMEOUT):
             outstanding = self.log.outbox.outstanding
             log.warning("etcd did not answer in time; %d requests stay unanswered", outstanding)
-        await self.connections.close(_CLOSE_TIMEOUT)
-        for task in self._running:
+        await self._close_clients()
+        for task in self._running.values():
             task.cancel()
-        if self._login is not None:
-            self._login.close()
         await self.log.combining.close()
         await self.log.stop()
         await self._tasks.close()
 
-    def connection(self) -> Connection:
-        """A connection without a port: the console's, a test's, one that another process has accepted."""
-        return self.ports.connection(admitted=False)
-
     async def kill(self, session_id: int, who: str) -> int:
         """End a session of the tree in the name of an administrator; the error, or 0."""
-        if self.log.is_copy or self._config.archive.read_only:
+        if self.log.is_copy:
             return ErrorCode.NOT_READ_ONLY
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
@@ -455,18 +282,6 @@ class Server:
     def disagreed(self, disagreement: Disagreement) -> None:
         """The digest of another proxy differs from ours."""
         self._tasks.start(self.snapshots.judge(disagreement), "find out whose digest is right")
-
-    # -- what others ask -----------------------------------------------------------------------------------
-
-    @property
-    def machine(self) -> Machine:
-        """The state."""
-        return self.log.machine
-
-    @property
-    def port(self) -> int:
-        """That of --listen, once it is open; 0 before."""
-        return self.ports.number
 
 
 def _rules(config: Config, *, has_tls: bool, has_sasl: bool) -> Rules:

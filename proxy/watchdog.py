@@ -58,7 +58,7 @@ class Watchdog:
         self._server = server
         self._loop = loop
         self._limit = limit
-        self._looked = server.facts.subject.clock.monotonic()
+        self._looked = server.clock.monotonic()
         self._waited: dict[str, tuple[object, float]] = {}  # what waits longest, and for how many seconds
         self._asked = self._answered = 0  # turns of the loop
         self._answers = 0  # of etcd to Txns
@@ -68,7 +68,7 @@ class Watchdog:
 
     def look(self) -> str:
         """Why the process has to end; "" if it has not to. From then on `/live` says it too."""
-        now = self._server.facts.subject.clock.monotonic()
+        now = self._server.clock.monotonic()
         passed, self._looked = min(now - self._looked, 2 * _INTERVAL), now
         by_etcd, progresses = self._etcd_counts(now), self._progresses()
         before, self._waited = self._waited, {}
@@ -81,8 +81,8 @@ class Watchdog:
             self._waited[what] = first, seconds
             if seconds > self._limit:
                 answered = f"etcd answered {now - self._answered_at:.1f} s ago"
-                self._server.facts.subject.deaf = f"{what} for {seconds:.0f} s{_named(first)}; {answered}"
-        return self._server.facts.subject.deaf
+                self._server.process.deaf = f"{what} for {seconds:.0f} s{_named(first)}; {answered}"
+        return self._server.process.deaf
 
     # -- what counts -----------------------------------------------------------------------------------------
 

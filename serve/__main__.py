@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import uvloop
 
+from proxy.base_server import BaseServer
 from proxy.config import Config, parse, parser
 from proxy.etcd.access import Access
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
@@ -33,8 +34,8 @@ from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of, peer_port_of
 from proxy.log.record import TreeNotServable, TreeSealed
-from proxy.log.upkeep.archiving import Archiving
 from proxy.log.upkeep.snapshots import run_process
+from proxy.past import PastServer
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
@@ -53,6 +54,7 @@ from proxy.support.tasks import Tasks
 from proxy.version import RELEASE
 from proxy.watchdog import Watchdog, WatchdogThread, limit_of
 from schema.errors import BadValue
+from serve.archiving import Archiving
 
 if TYPE_CHECKING:
     from archive.files.moment import Moment
@@ -65,7 +67,6 @@ log = logging.getLogger("zketcd")
 
 # SIGHUP is what operators send for a new configuration: here a new process reads it.
 _UPGRADING = (signal.SIGUSR2, signal.SIGHUP)
-_NO_ETCD = ("http://127.0.0.1:1",)
 
 Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
 
@@ -143,7 +144,7 @@ def prepare(config: Config) -> Prepared:
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
-        _access(config, _NO_ETCD).tls(),
+        _access(config, ()).tls(),
         _admin_settings(config) if config.admin else None,
         _tracer(config) if config.traces else None,
     )
@@ -155,13 +156,6 @@ def certificates_of(config: Config, client_tls: TlsContext | None) -> list[Certi
     files = {"--etcd-cert": access.cert, "--etcd-ca": access.ca}
     of_clients = [] if client_tls is None else client_tls.certificates
     return [*of_clients, *certificate_ends.read(files, HOST.clock.time())]
-
-
-def _watch_certificates(config: Config, prepared: Prepared, server: Server, tasks: Tasks) -> None:
-    """Show when certificates end, and warn of those that end soon."""
-    ends = CertificateEnds(partial(certificates_of, config, prepared.client_tls))
-    server.facts.subject.certificates = ends
-    tasks.start(ends.run(), "watch when certificates end")
 
 
 def _tracer(config: Config) -> "OtelTracer | None":
@@ -266,37 +260,21 @@ def _admin_socket(config: Config) -> socket.socket | None:
 
 async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) -> None:
     """Serve a moment of an archive until a signal."""
-    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    take_charge(loop)
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stopped.set)
+    stopped = _stopped_by_signals(loop)
     for signum in _UPGRADING:
         loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
-        etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
-        stack.push_async_callback(etcd.close)
-        run_writer = partial(run_process, _access(config, _NO_ETCD))
-        order = _order(config, _NO_ETCD)
-        server = Server(config, etcd, run_writer, prepared.client_tls, prepared.login, prepared.tracer)
-        if "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack, order)
+        server = PastServer(config, prepared.client_tls, prepared.login, prepared.tracer)
+        await _start_admin(prepared, server, listeners, stack, _order(config, ()))
+        _look_after(config, prepared, server, stack)
         load = partial(asyncio.to_thread, _past, config)
-        await server.start_past(load, listeners["main"], listeners.get("secure"))
-        machine = server.machine
+        await server.start(load, listeners["main"], listeners.get("secure"))
         collect_rarely()
-        notify(READY)
-        tasks = Tasks()
-        stack.push_async_callback(tasks.close)
-        _watch_certificates(config, prepared, server, tasks)
-        interval = watchdog_interval()
-        if interval is not None:
-            tasks.start(report_alive(interval), "report to systemd")
-        _print_line(
-            f"ready: serving a moment of {config.archive.url} on"
-            f" {listening_address(config.host, server.port)}, read-only,"
-            f" zxid 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes,"
-            f" {_admin_address(listeners.get('admin'))}"
+        _report_ready(
+            f"serving a moment of {config.archive.url} on {listening_address(config.host, server.port)},"
+            f" read-only, zxid 0x{server.machine.zxid:x}, {len(server.machine.tree.nodes)} znodes",
+            listeners,
         )
         await stopped.wait()
         notify(STOPPING)
@@ -327,28 +305,18 @@ def _past(config: Config) -> Machine:
 
 async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Start all parts, serve until a signal or a failure, then drain; the process that took over, or 0."""
-    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    take_charge(loop)
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stopped.set)
-    control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
-    for signum in _UPGRADING:
-        loop.add_signal_handler(signum, control.requested.set)
-    if sys.stdin.isatty():
-        loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
-    usual = "INFO" if config.log_level == "DEBUG" else config.log_level
-    loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
+    stopped = _stopped_by_signals(loop)
+    control = _controlled_by_signals(config, loop, stopped)
     async with AsyncExitStack() as stack:
         embedded = None
         endpoints = config.etcd
         if not endpoints:
             embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
             endpoints = (embedded.endpoint,)
-        access = _access(config, endpoints)
+        access, order = _access(config, endpoints), _order(config, endpoints)
         etcd = access.client(prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
-        order = _order(config, endpoints)
         ports = numbers_of(listeners) if channel is None else inherited_ports()
         server = Server(
             config,
@@ -361,22 +329,17 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             home=home_of(config, ports),
             peer_port=peer_port_of(config, ports),
         )
-        if "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack, order)
+        await _start_admin(prepared, server, listeners, stack, order)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
+        tasks = _look_after(config, prepared, server, stack)
+
+        def report_ready() -> None:
+            collect_rarely()
+            _report_serving(config, server, endpoints, listeners)
+
         main, secure = listeners.get("main"), listeners.get("secure")
         taking = None if channel is None else partial(_take, config, channel, server, listeners)
-        tasks = Tasks()
-        stack.push_async_callback(tasks.close)
-        interval = watchdog_interval()
-        if interval is not None:
-            tasks.start(report_alive(interval), "report to systemd")
-
-        def reading() -> None:
-            collect_rarely()
-            _report_ready(config, server, endpoints, listeners.get("admin"))
-
-        started = loop.create_task(server.start(_print_progress, main, secure, taking, reading))
+        started = loop.create_task(server.start(_print_progress, main, secure, taking, report_ready))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
@@ -390,19 +353,19 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         await started
         if "peer" in listeners and config.peer_listen is not None:
             await server.take_entries(listeners["peer"])
-        if channel is not None and "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack, order)
-        collect_rarely()
-        tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
-        _watch_certificates(config, prepared, server, tasks)
+        if channel is not None:  # its ports have come only now
+            await _start_admin(prepared, server, listeners, stack, order)
+        tasks.start(watch_pauses(server.process.pauses, config.pause_warn / 1000), "watch for pauses")
+        archiving = None
         if config.archive.url:
-            _start_archiving(config, server, endpoints, tasks)
+            archiving = server.process.archive = Archiving(server.log, access, config.prefix, config.archive)
+            tasks.start(archiving.run(), "archive the log")
         await control.open()
         stack.callback(control.close)
         watchdog = WatchdogThread(Watchdog(server, loop, limit_of(config.max_staleness)))
         watchdog.start()
         stack.callback(watchdog.stop)
-        _report_ready(config, server, endpoints, listeners.get("admin"))
+        report_ready()
         if channel is not None:
             await report_serving(channel)
         failed = loop.create_task(server.failed())
@@ -412,7 +375,6 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         for cause in (failed, etcd_ended):
             if cause.done():
                 error = cause.result()
-                archiving = server.facts.subject.archive
                 if isinstance(error, TreeSealed) and archiving is not None:
                     await archiving.finish()
                 raise error
@@ -424,12 +386,52 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     return successor
 
 
-def _start_archiving(config: Config, server: Server, endpoints: tuple[str, ...], tasks: Tasks) -> None:
-    """Archive the tree whenever it is this proxy's turn."""
-    access, given = _access(config, endpoints), config.archive
-    archiving = Archiving(server.log, access, config.prefix, given.url, given.keep_ms)
-    server.facts.subject.archive = archiving
-    tasks.start(archiving.run(), "archive the log")
+def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+    """Is set by the signals that end a process. What nothing handles ends it from now on, too."""
+    take_charge(loop)
+    stopped = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopped.set)
+    return stopped
+
+
+def _controlled_by_signals(
+    config: Config, loop: asyncio.AbstractEventLoop, stopped: asyncio.Event
+) -> Control:
+    """Takes requests for an upgrade; those by its socket once it is open."""
+    control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, control.requested.set)
+    if sys.stdin.isatty():
+        loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
+    usual = "INFO" if config.log_level == "DEBUG" else config.log_level
+    loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
+    return control
+
+
+async def _start_admin(
+    prepared: Prepared,
+    server: BaseServer,
+    listeners: Listeners,
+    stack: AsyncExitStack,
+    order: Mapping[str, Any],
+) -> None:
+    """Start the admin HTTP server, if there is one. The arguments are those of `AdminSettings.start`."""
+    if "admin" in listeners and prepared.admin is not None:
+        await prepared.admin.start(server, listeners["admin"], stack, order)
+
+
+def _look_after(config: Config, prepared: Prepared, server: BaseServer, stack: AsyncExitStack) -> Tasks:
+    """Send systemd signs of life, and watch when certificates end. `stack` ends these tasks."""
+    tasks = Tasks()
+    stack.push_async_callback(tasks.close)
+    interval = watchdog_interval()
+    if interval is not None:
+        tasks.start(report_alive(interval), "report to systemd")
+    ends = CertificateEnds(partial(certificates_of, config, prepared.client_tls))
+    server.process.certificates = ends
+    tasks.start(ends.run(), "watch when certificates end")
+    return tasks
 
 
 async def _take(config: Config, channel: Channel, server: Server, listeners: Listeners) -> Listeners:
@@ -453,23 +455,22 @@ def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
     return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
 
 
-def _report_ready(
-    config: Config,
-    server: Server,
-    endpoints: Sequence[str],
-    admin_listener: socket.socket | None,
-) -> None:
-    """Tell systemd and the terminal that clients are served."""
-    notify(READY)
+def _report_serving(config: Config, server: Server, endpoints: Sequence[str], listeners: Listeners) -> None:
     place = f"at {','.join(endpoints)}"
     if not config.etcd:
         place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
-    _print_line(
-        f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
+    _report_ready(
+        f"serving ZooKeeper clients on {listening_address(config.host, server.port)},"
         f"{' read-only while the tree follows another one,' if server.log.is_copy else ''}"
-        f" etcd {place}, prefix {config.prefix},"
-        f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
+        f" etcd {place}, prefix {config.prefix}, {len(server.machine.tree.nodes)} znodes",
+        listeners,
     )
+
+
+def _report_ready(what: str, listeners: Listeners) -> None:
+    """Tell systemd and the terminal that clients are served."""
+    notify(READY)
+    _print_line(f"ready: {what}, {_admin_address(listeners.get('admin'))}")
 
 
 def collect_rarely() -> None:

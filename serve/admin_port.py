@@ -18,9 +18,9 @@ from console.tables import Source, Tables
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
+from proxy.base_server import BaseServer
 from proxy.config import Config
 from proxy.frontend.certificates import TlsContext
-from proxy.server import Server
 from proxy.support.tasks import Tasks
 
 _ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
@@ -36,7 +36,7 @@ class AdminSettings(NamedTuple):
     tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
 
     async def start(
-        self, server: Server, listener: socket.socket, stack: AsyncExitStack, order: Mapping[str, Any]
+        self, server: BaseServer, listener: socket.socket, stack: AsyncExitStack, order: Mapping[str, Any]
     ) -> None:
         """Start the admin HTTP server; `stack` stops it. `order`: how a child reaches etcd."""
         commands = Commands(server.facts, server.auth)
@@ -99,7 +99,7 @@ def _console_settings(config: Config) -> ConsoleSettings:
     )
 
 
-def console_of(server: Server, settings: ConsoleSettings) -> Console:
+def console_of(server: BaseServer, settings: ConsoleSettings) -> Console:
     """The console of a server."""
     api = Api(
         server.facts,

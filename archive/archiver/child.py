@@ -1,4 +1,4 @@
-"""The archiver as a child of a proxy: `python -m archive.archiver.child` (see proxy.log.upkeep.archiving)."""
+"""The archiver as a child of a proxy: `python -m archive.archiver.child` (see serve.archiving)."""
 
 import asyncio
 import gc

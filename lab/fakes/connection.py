@@ -213,7 +213,7 @@ class FakeHost:
             self.load,
             self.flush_queue,
             self.state_gate,
-            self.outbox,
+            self.outbox.submit_all,
             self.attach,
             self.answer,
             self.connections,

@@ -14,7 +14,7 @@ from typing import Any
 from codec.constants import OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.subject import Subject
-from proxy.log.status import Offers
+from proxy.log.status import Freshness, Offers
 from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import BUILT, RELEASE
@@ -66,7 +66,7 @@ class Facts:
         is_alone = contact.is_alone and self.subject.log.standby_silence is not None
         if not (self.subject.handshake.is_open or is_alone):
             return "this proxy is loading the tree, or stopping"
-        if self.subject.config.archive.read_only:
+        if contact.freshness is Freshness.PAST:
             return ""
         if not contact.in_touch:
             return contact.why_not_in_touch
@@ -83,10 +83,10 @@ class Facts:
 
     @property
     def read_only(self) -> bool:
-        """Whether clients are served read-only: etcd is out of reach, or the tree follows another one."""
-        subject = self.subject
-        is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
-        return is_allowed and subject.handshake.is_open and subject.contact.offers is Offers.READS
+        """Whether clients are served read-only: without etcd, a copy of another tree, or the past."""
+        subject, contact = self.subject, self.subject.contact
+        is_allowed = subject.config.read_only_mode or contact.freshness is Freshness.PAST
+        return is_allowed and subject.handshake.is_open and contact.offers is Offers.READS
 
     @property
     def takes_new_clients(self) -> bool:
@@ -126,7 +126,7 @@ class Facts:
     @property
     def data_size(self) -> int:
         """Bytes that etcd's database takes on its member's disk, as it last reported; 0 before it has."""
-        status = self.subject.etcd.status
+        status = self.subject.etcd_status()
         return 0 if status is None else status.db_size
 
     # -- statistics ----------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Facts:
             **{name: count - self._counted_before[name] for name, count in counted.items()},
             **_summary("readlatency", latency.recent(updates=False)),
             **_summary("updatelatency", latency.recent(updates=True)),
-            **_summary("jvm_pause_time_ms", subject.pauses),
+            **_summary("jvm_pause_time_ms", subject.process.pauses),
             **self._own(),
             **self.copy(),
         }

@@ -188,7 +188,7 @@ class AdminServer:
 
     async def _live(self, _: web.Request) -> web.Response:
         """Whether requests get outcomes. An unreachable etcd is no reason to restart the proxy."""
-        reason = self._facts.subject.deaf
+        reason = self._facts.subject.process.deaf
         if reason:
             status = HTTPStatus.SERVICE_UNAVAILABLE
             return _json(Response(status, {"status": "fail", "details": {"reason": reason}}))

@@ -22,7 +22,8 @@ from prometheus_client.registry import Collector
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.facts import OPERATIONS, Facts
-from proxy.admin.subject import Subject
+from proxy.admin.subject import ArchiveFacts, Subject
+from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.log.status import LogStatus
 from proxy.support import logs
 from proxy.support.latency import MILLISECOND, Histogram
@@ -103,9 +104,9 @@ class Exposition(Collector):
         yield from _of_busiest(subject)
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
-        yield from _of_archive(subject)
+        yield from _of_archive(subject.process.archive)
         yield from _of_feeds(subject)
-        yield from _of_certificates(subject)
+        yield from _of_certificates(subject.process.certificates)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -117,7 +118,7 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
     for name, text, histogram in (
         ("readlatency", "ms from a read to its answer", subject.latency.total(updates=False)),
         ("updatelatency", "ms from a write to its answer", subject.latency.total(updates=True)),
-        ("jvm_pause_time_ms", "ms by which the event loop was late", subject.pauses),
+        ("jvm_pause_time_ms", "ms by which the event loop was late", subject.process.pauses),
     ):
         summary = SummaryMetricFamily(name, text)
         for quantile in _QUANTILES:
@@ -132,7 +133,7 @@ def _of_process(subject: Subject) -> Iterator[Metric]:
         "zketcd_loop_delay_seconds",
         "how late the event loop was, ten times a second: requests wait while the proxy or its host is busy",
     )
-    _add_times(delays, [], subject.pauses)
+    _add_times(delays, [], subject.process.pauses)
     yield delays
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield CounterMetricFamily("process_cpu_seconds", "CPU time", used.ru_utime + used.ru_stime)
@@ -315,9 +316,9 @@ def _of_busiest(subject: Subject) -> Iterator[Metric]:
         yield family
 
 
-def _of_archive(subject: Subject) -> Iterator[Metric]:
-    if subject.archive is not None:
-        yield from map(_family, subject.archive.metrics)
+def _of_archive(archive: ArchiveFacts | None) -> Iterator[Metric]:
+    if archive is not None:
+        yield from map(_family, archive.metrics)
 
 
 def _family(metric: PlainMetric) -> Metric:
@@ -339,19 +340,19 @@ def _of_feeds(subject: Subject) -> Iterator[Metric]:
     )
 
 
-def _of_certificates(subject: Subject) -> Iterator[Metric]:
+def _of_certificates(certificates: CertificateEnds | None) -> Iterator[Metric]:
     ends = GaugeMetricFamily(
         "zketcd_certificate_end_seconds",
         "when the certificate of an option's file ends, since 1970: of several, the first",
         labels=["which"],
     )
-    for certificate in () if subject.certificates is None else subject.certificates.known:
+    for certificate in () if certificates is None else certificates.known:
         ends.add_metric([certificate.option], certificate.ends)
     yield ends
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:
-    snapshots, record = subject.snapshots, subject.log.record
+    snapshots, record = subject.snapshots(), subject.log.record
     stats = snapshots.stats
     current = record.current if record else None
     age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
@@ -398,7 +399,7 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         " one snapshot"
     )
     full = "whether etcd's quota is used up: it refused the last append, or has raised the alarm"
-    status = subject.etcd.status
+    status = subject.etcd_status()
     alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
         (

@@ -3,29 +3,62 @@
 All values are read at the moment of a request, and reading one never walks the tree.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from codec.constants import KeeperFeature
 from proxy.admin.feed_stats import FeedStats
 from proxy.config import Config
 from proxy.etcd.interface import Calls
-from proxy.etcd.status_poller import StatusPoller
+from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.frontend.connection import Connections
-from proxy.frontend.handshake import Handshake
+from proxy.frontend.handshake import Handshake, PastHandshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions
-from proxy.log.log import Log
+from proxy.log.recent import Recent
 from proxy.log.status import Contact, LogStatus
-from proxy.log.upkeep.archiving import Archiving
-from proxy.log.upkeep.snapshots import Snapshots
+from proxy.log.upkeep.snapshots import SnapshotFacts
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.environment import Clock
 from proxy.support.latency import Histogram, Latency
+from proxy.support.metrics import PlainMetric
+
+
+class Replicated(Protocol):
+    """A server's end of the replicated log (`log.log.Log`)."""
+
+    def status(self) -> LogStatus:
+        """Its state."""
+
+    def contact(self) -> Contact:
+        """Whether etcd answers, and whether clients may see the state."""
+
+
+class ArchiveFacts(Protocol):
+    """A server's part in the archive of its tree."""
+
+    @property
+    def metrics(self) -> Sequence[PlainMetric]:
+        """Empty while another proxy archives."""
+
+
+@dataclass
+class ProcessFacts:
+    """What the program around a server finds out, and sets."""
+
+    #: How late the event loop was, measured ten times a second.
+    pauses: Histogram = field(default_factory=Histogram)
+    #: The archive; None if this proxy has no part in it.
+    archive: ArchiveFacts | None = None
+    #: When the certificates in use end; None before they are looked at.
+    certificates: CertificateEnds | None = None
+    #: Why this process is about to end: requests get no outcomes (proxy.watchdog). "" if they do.
+    deaf: str = ""
 
 
 @dataclass
@@ -40,24 +73,19 @@ class Subject:
     watches: WatchTable
     latency: Latency
     counters: Counters
-    pauses: Histogram  # how late the event loop was, measured ten times a second
-    replicated: Log
-    snapshots: Snapshots
+    replicated: Replicated
+    snapshots: Callable[[], SnapshotFacts]
     connections: Connections
     sampling: Sampling
     sessions: Sessions
     ports: Ports
-    handshake: Handshake
-    etcd: StatusPoller
+    handshake: Handshake | PastHandshake
+    recent: Recent | None  # what requests have changed lately; None if nothing changes
+    etcd_status: Callable[[], Status | None]  # as etcd reported it some seconds ago
     etcd_calls: Calls  # how etcd answers
-    #: The archive; None if this proxy has no part in it.
-    archive: Archiving | None = None
-    #: When the certificates in use end; None before they are looked at.
-    certificates: CertificateEnds | None = None
+    process: ProcessFacts
     #: The feeds of changes.
     feeds: FeedStats = field(default_factory=FeedStats)
-    #: Why this process is about to end: requests get no outcomes (proxy.watchdog). "" if they do.
-    deaf: str = ""
 
     @property
     def log(self) -> LogStatus:

@@ -21,7 +21,7 @@ The rules:
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, cast
@@ -53,7 +53,7 @@ from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import Asker, FlushQueue, ReadSlices, StateGate
-from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
@@ -91,7 +91,8 @@ class Services:
     load: Load
     flush_queue: FlushQueue
     state_gate: StateGate
-    outbox: Outbox
+    #: Takes requests for the log, in this order.
+    submit: Callable[[Sequence[Pending]], None]
     #: Gives a connection its session (handshake.Handshake.attach).
     attach: Callable[["Connection", ConnectRequest], None]
     answer_word: AnswerWord
@@ -372,7 +373,7 @@ class Connection(asyncio.Protocol):
         if ready is NOTHING:
             return
         if ready.requests:
-            self.services.outbox.submit_all(ready.requests)
+            self.services.submit(ready.requests)
         if ready.slow_read is not None:
             asker = Asker(self.session_id, self.identity.address)
             self.services.state_gate.read_slowly(

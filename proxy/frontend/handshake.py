@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import Literal, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
@@ -19,12 +18,11 @@ from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.log import Log
 from proxy.log.status import Contact, Offers
+from proxy.support.environment import Clock
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
 log = logging.getLogger(__name__)
-
-Past: TypeAlias = Literal["", "allowed", "all"]
 
 _SYNC = pack_string("/")
 # While clients come back with their sessions, as after a restart, new ones wait: their sessions are not at
@@ -33,6 +31,9 @@ _SYNC = pack_string("/")
 _QUIET = 0.05
 _LONGEST_WAIT = 1.0
 _AT_ONCE = 100
+
+_NOT_OPEN = "this server has not loaded the tree, or stops"
+_ONLY_READ = "is served read-only, which it does not allow"
 
 
 class Handshake:
@@ -44,20 +45,13 @@ class Handshake:
         sessions: Sessions,
         read_only: ReadOnlySessions | None,
         loop: asyncio.AbstractEventLoop,
-        *,
-        past: Past = "",
     ) -> None:
-        """`read_only`: None if there are no such sessions.
-
-        `past`: a moment of an archive is served, so all sessions are read-only. "all": every client gets one;
-        "allowed": only clients that asked for read-only.
-        """
+        """`read_only`: None if there are no such sessions."""
         environment = replicated.context.environment
         self._machine = replicated.machine
         self._sessions = sessions
         self._outbox = replicated.outbox
         self._contact = replicated.contact
-        self._past = past
         self._read_only = read_only
         self._randomness = environment.randomness
         self._loop = loop
@@ -81,14 +75,11 @@ class Handshake:
         state that is wrong is not served read-only either.
         """
         if not self.is_open:
-            self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
+            self._send_elsewhere(connection, _NOT_OPEN)
             return
         contact = self._contact()
         has_session = request.session_id != 0
-        may_read = self._past == "all" or (request.read_only and not connection.is_keepers)
-        read_only = self._read_only if may_read else None
-        # What cannot be written, however well etcd answers: no session of it is worth waiting for.
-        only_read = "the past" if self._past else "a tree that follows another one" if contact.is_copy else ""
+        read_only = self._read_only if _allows_read_only(connection, request) else None
         match contact.offers:
             case Offers.ALL:
                 self._give_session(connection, request, contact)
@@ -96,10 +87,10 @@ class Handshake:
                     read_only.stand_by(connection, request)
             case Offers.READS if read_only is not None:
                 read_only.serve(connection, request)
-            case Offers.READS if only_read:
-                why = f"{only_read} is served read-only, which it does not allow"
-                self._send_elsewhere(connection, why)
-            case _ if has_session and not only_read:
+            case Offers.READS if contact.is_copy:
+                self._send_elsewhere(connection, f"a tree that follows another one {_ONLY_READ}")
+            # A copy cannot be written, however well etcd answers: no session of it is worth waiting for.
+            case _ if has_session and not contact.is_copy:
                 self._give_session(connection, request, contact)
             case _:
                 self._send_elsewhere(connection, contact.why_not_in_touch)
@@ -224,6 +215,31 @@ class Handshake:
                 ErrorCode(err).name,
             )
             connection.close()
+
+
+class PastHandshake:
+    """Answers connect requests where a moment of an archive is served: all sessions are read-only."""
+
+    def __init__(self, read_only: ReadOnlySessions, clock: Clock, *, serves_all: bool) -> None:
+        """`serves_all`: not only clients that have asked for read-only."""
+        self._read_only = read_only
+        self._serves_all = serves_all
+        self._throttled_log = ThrottledLog(log, clock)
+        #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
+        self.is_open = False
+
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+        """Give a connection a session, or send the client to another server."""
+        if self.is_open and (self._serves_all or _allows_read_only(connection, request)):
+            self._read_only.serve(connection, request)
+            return
+        why = f"the past {_ONLY_READ}" if self.is_open else _NOT_OPEN
+        self._throttled_log.warn("closing %s: %s", connection.identity.address, why)
+        connection.send_elsewhere()
+
+
+def _allows_read_only(connection: Connection, request: ConnectRequest) -> bool:
+    return bool(request.read_only) and not connection.is_keepers
 
 
 class SessionTimer:

@@ -126,7 +126,7 @@ class _Receiver:
 
     def serve(self) -> None:
         """Serve the clients from now on; the old process does not."""
-        self._server.facts.subject.watches.become(self._watches)
+        self._server.watches.become(self._watches)
         for connection, _ in self._adopted:
             if connection not in self._moved:
                 connection.close()

@@ -23,10 +23,11 @@ def keep_alive_interval(lease: float) -> float:
 
 
 class Freshness(Enum):
-    """How far clients may rely on the state of a proxy. `follow.staleness` decides it."""
+    """How far clients may rely on the state of a server. Of the log, `follow.staleness` decides it."""
 
     RECENT = "it is what the log says, and recent"
     OLD = "it may be old: clients may only read"
+    PAST = "it is a moment of an archive: clients may only read, and it stays so"
     WRONG = "it is not what the log says: no client may see it, however long etcd is out of reach"
     LOADING = "as WRONG, and another state is being loaded in its place"
     GONE = "the tree cannot be served any more, for instance since it was moved"
@@ -73,7 +74,7 @@ class Contact(NamedTuple):
         """What clients can get now."""
         if self.in_touch and not self.is_copy:
             return Offers.ALL
-        may_be_seen = self.freshness in (Freshness.RECENT, Freshness.OLD)
+        may_be_seen = self.freshness in (Freshness.RECENT, Freshness.OLD, Freshness.PAST)
         return Offers.READS if may_be_seen else Offers.NOTHING
 
 

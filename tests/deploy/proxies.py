@@ -10,7 +10,7 @@ from unittest import mock
 
 from ctl.main import parser as ctl_parser
 from lab.servers.manifests import Manifest
-from proxy import server
+from proxy import base_server, server
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
@@ -104,5 +104,5 @@ def check_security(pod: Manifest, container: Manifest) -> None:
 
 def check_grace(pod: Manifest, before: int) -> None:
     """Kubernetes does not kill what still drains; `before`: seconds until the drain begins."""
-    drain = server._DRAIN_TIMEOUT + server._CLOSE_TIMEOUT
+    drain = server._DRAIN_TIMEOUT + base_server._CLOSE_TIMEOUT
     assert pod["terminationGracePeriodSeconds"] >= before + drain + 5  # the process ends, too

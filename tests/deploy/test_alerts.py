@@ -19,6 +19,7 @@ from archive.archiver.stats import Stats
 from lab.servers.process import find_program
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
+from proxy.admin.subject import ProcessFacts
 from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.record import INCIDENTS as RECORDED
@@ -108,17 +109,18 @@ def times(seconds: float, later: float | None = None) -> Callable[[Sample], Seri
 def healthy() -> dict[Sample, Series]:
     """What the rules are about, of three proxies and three members of etcd to which nothing happens."""
     wanted = of_rules()
+    certificates = CertificateEnds(list)
+    certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject = subject_of(
         replicated=LogFacts(standby_silence=2),
-        etcd=SimpleNamespace(status=Status("3.5.30", 1, 1, 0, 0, 1, 9, 2, 8, [])),
-        archive=SimpleNamespace(
-            metrics=[metric for metric in Stats().metrics() if metric[0] in wanted],
+        etcd_status=lambda: Status("3.5.30", 1, 1, 0, 0, 1, 9, 2, 8, []),
+        process=ProcessFacts(
+            archive=SimpleNamespace(metrics=[each for each in Stats().metrics() if each[0] in wanted]),
+            certificates=certificates,
         ),
     )
     subject.etcd_calls.answered("Txn", 1000)
     subject.log.peers.note("b", 0, 0, 0, 0)
-    subject.certificates = CertificateEnds(list)
-    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     page = Exposition(Facts(subject)).text().decode()
     found: dict[Sample, Series] = {}
     for family in text_string_to_metric_families(page):

@@ -5,7 +5,6 @@ import re
 import urllib.request
 from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,13 +39,13 @@ _WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 def metrics() -> list[Metric]:
     """All metrics of a server."""
     subject = subject_of(
-        etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])),
+        etcd_status=lambda: Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, []),
         replicated=LogFacts(standby_silence=1.0, is_copy=True, lag=Lag(1000, 0)),
     )
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.log.peers.note("b", 0, 0, 0, 9000)
-    subject.certificates = CertificateEnds(list)
-    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
+    certificates = subject.process.certificates = CertificateEnds(list)
+    certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
     return list(text_string_to_metric_families(Exposition(Facts(subject)).text().decode()))

@@ -17,10 +17,10 @@ _SOURCES = ("proxy", "cli", "ctl", "serve", "console")
 # These start tasks or work in threads, whose exceptions nobody sees who does not ask for them. Who does?
 _ASKED = {
     "serve/__main__.py": "awaits them",
+    "serve/archiving.py": "awaits it",
     "proxy/etcd/http2.py": "awaits it, or a callback asks it",
     "proxy/frontend/identity.py": "a callback asks it",
     "proxy/handover/upgrade.py": "awaits them",
-    "proxy/log/upkeep/archiving.py": "awaits it",
     "proxy/support/child.py": "awaits them",
     "proxy/support/tasks.py": "a callback asks them, or who waits for all of `together`",
     "console/answers/past.py": "nobody: nothing depends on the child that reads the archive",

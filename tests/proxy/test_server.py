@@ -34,6 +34,7 @@ from codec.client import (
 from codec.constants import ErrorCode, EventType
 from lab.fakes.connection import take_apart
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from proxy.base_server import BaseServer
 from proxy.config import parse
 from proxy.etcd.access import Access
 from proxy.etcd.model import Get
@@ -66,11 +67,11 @@ class Client:
         self.session = NO_SESSION
 
     @classmethod
-    async def open(cls, server: Server) -> "Client":
+    async def open(cls, server: BaseServer) -> "Client":
         return cls(*await asyncio.open_connection("127.0.0.1", server.port))
 
     @classmethod
-    async def connected(cls, server: Server, *, timeout_ms: int = 4000) -> "Client":
+    async def connected(cls, server: BaseServer, *, timeout_ms: int = 4000) -> "Client":
         client = await cls.open(server)
         client.send(connect(timeout_ms))
         client.session = connected(await client.frame())

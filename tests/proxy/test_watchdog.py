@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from proxy.admin.subject import ProcessFacts
 from proxy.etcd.interface import Calls
 from proxy.log.append.pending import Pending
 from proxy.log.append.syncs import Syncs
@@ -39,7 +40,7 @@ class World:
         self.flush_queue = SimpleNamespace(first=None)
         self.live = asyncio.Event()
         self.live.set()
-        self.subject = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now), deaf="")
+        self.process = ProcessFacts()
         log = SimpleNamespace(
             outbox=self.outbox,
             context=SimpleNamespace(etcd=SimpleNamespace(calls=self.calls)),
@@ -50,7 +51,8 @@ class World:
             log=log,
             state_gate=self.gate,
             flush_queue=self.flush_queue,
-            facts=SimpleNamespace(subject=self.subject),
+            clock=SimpleNamespace(monotonic=lambda: self.now),
+            process=self.process,
         )
         self.loop = SimpleNamespace(call_soon_threadsafe=lambda callback, *args: callback(*args))
         self.watchdog = Watchdog(cast(Server, server), cast(asyncio.AbstractEventLoop, self.loop), _LIMIT)
@@ -82,7 +84,7 @@ def test_a_request_that_is_not_sent(world: World) -> None:
         "requests have waited to be sent to etcd for 61 s (first session 0x7, opcode 5);"
         " etcd answered 0.0 s ago"
     )
-    assert world.subject.deaf == reason, "/live says it"
+    assert world.process.deaf == reason, "/live says it"
     world.outbox.queue.clear()
     assert world.wait(1) == reason, "it is final"
 
@@ -214,7 +216,7 @@ def test_the_thread_ends_the_process(world: World) -> None:
     thread.start()
     thread._thread.join(60)
     thread.stop()
-    assert ends == [f"ending: {world.subject.deaf}"]
+    assert ends == [f"ending: {world.process.deaf}"]
 
 
 def test_a_process_that_another_has_replaced_is_not_ended(world: World) -> None:

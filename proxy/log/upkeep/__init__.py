@@ -1,12 +1,11 @@
-"""Upkeep: what one of the living proxies does for all of them. Snapshots, truncation, due nodes, the archive.
+"""Upkeep: what one of the living proxies does for all of them. Snapshots, truncation, due nodes.
 
 The rules:
 
 * Who does it needs no election. The revisions at which their keys were put give the living proxies an order,
   and the eldest does the work. When it dies its key goes, and all others see that in the stream.
 * Two that do the same work at once do no harm: each step is conditional. A snapshot is published by a Txn
-  that compares the record, a due node is deleted only if it has not changed, and equal names in the archive
-  mean equal content.
+  that compares the record, a due node is deleted only if it has not changed.
 * The eldest may fail at it and still live, for want of memory or disk. So the next one writes a snapshot
   that is due half a minute later, and the one after that a minute later.
 * A snapshot is written by a child process, which loads the tree as a starting proxy does. So the proxy has
@@ -27,5 +26,4 @@ snapshot_order   what that proxy and the writer say to each other
 snapshot_writer  writes it: a process of its own
 truncation       deletes what no start needs any more
 node_expiry      deletes containers and TTL nodes that are due
-archiving        starts the process that archives the log
 """

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
@@ -52,6 +52,15 @@ class SnapshotStats:
     running: bool = False
     last_seconds: float = 0.0  # that the last one took
     written_at: float = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
+
+
+class SnapshotFacts(NamedTuple):
+    """One proxy's part in the snapshots of its tree, at one moment; `stats` is live."""
+
+    stats: SnapshotStats
+    log_bytes: int = 0  # of the log since the current snapshot
+    log_requests: int = 0  # in it, as `Apply.cost` counts them
+    overdue: float = 0.0  # for how many seconds a snapshot has been due; 0 if none is
 
 
 class _Seen(enum.Enum):
@@ -152,6 +161,10 @@ class Snapshots:
     def overdue(self) -> float:
         """For how many seconds a snapshot has been due; 0 if none is."""
         return 0.0 if self._due_since is None else self._now() - self._due_since
+
+    def facts(self) -> SnapshotFacts:
+        """For operators."""
+        return SnapshotFacts(self.stats, *self._length.since_snapshot(self._replicated.status()), self.overdue)
 
     def want(self) -> None:
         """Write a snapshot soon, however little the log holds."""

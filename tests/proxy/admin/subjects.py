@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
-from proxy.admin.subject import Subject
+from proxy.admin.subject import ProcessFacts, Subject
 from proxy.config import parse
 from proxy.etcd.interface import Calls
 from proxy.frontend.admission import ConnectionLimits
@@ -14,13 +14,13 @@ from proxy.frontend.requests import Waiting
 from proxy.frontend.sampling import Sampling
 from proxy.log.living import LivingProxies, Peers
 from proxy.log.status import Contact, Freshness, LogStatus, Stats
-from proxy.log.upkeep.snapshots import SnapshotStats
+from proxy.log.upkeep.snapshots import SnapshotFacts, SnapshotStats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
-from proxy.support.latency import ConnectionLatency, Histogram, Latency
+from proxy.support.latency import ConnectionLatency, Latency
 from schema.followed import Lag
 
 CONFIG = parse([])
@@ -69,16 +69,6 @@ class LogFacts:
             is_alone=self.is_alone,
             is_copy=self.is_copy,
         )
-
-
-@dataclass
-class SnapshotFacts:
-    """Snapshots."""
-
-    stats: SnapshotStats = field(default_factory=SnapshotStats)
-    log_bytes: int = 0
-    log_requests: int = 0
-    overdue: float = 0.0
 
 
 class Session(NamedTuple):
@@ -149,15 +139,16 @@ def subject_of(**parts: object) -> Subject:
         "watches": WatchTable(),
         "latency": Latency(EXTENDED.updates),
         "counters": Counters(),
-        "pauses": Histogram(),
         "replicated": LogFacts(),
-        "snapshots": SnapshotFacts(),
+        "snapshots": lambda: SnapshotFacts(SnapshotStats()),
         "connections": connected(),
         "sampling": Sampling(CONFIG.top, HOST.randomness.randbits, HOST.clock.monotonic),
         "sessions": [],
         "ports": SimpleNamespace(number=2181),
         "handshake": SimpleNamespace(is_open=True),
-        "etcd": SimpleNamespace(status=None),
+        "recent": None,
+        "etcd_status": lambda: None,
         "etcd_calls": Calls(),
+        "process": ProcessFacts(),
     }
     return Subject(**{**everything, **parts})  # type: ignore[arg-type]

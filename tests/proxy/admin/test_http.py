@@ -152,7 +152,7 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
 
 async def test_a_process_that_is_about_to_end_is_not_alive(browser: Browser) -> None:
     assert await browser.json("/live") == (200, {"status": "ok"})
-    browser.server.facts.subject.deaf = "requests wait"
+    browser.server.process.deaf = "requests wait"
     assert await browser.json("/live") == (503, {"status": "fail", "details": {"reason": "requests wait"}})
 
 

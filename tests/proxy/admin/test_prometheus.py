@@ -1,6 +1,5 @@
 """What a scrape costs, and that its histograms are what Prometheus expects of them."""
 
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -70,10 +69,9 @@ def test_budgets_and_what_they_refused_by_path() -> None:
 
 
 def test_what_etcd_reports_is_missing_until_it_has() -> None:
-    etcd = SimpleNamespace(status=None)
-    subject = subject_of(etcd=etcd)
+    subject = subject_of()
     assert "zketcd_etcd_db_size_bytes" not in _samples(subject)
-    etcd.status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
+    subject.etcd_status = lambda: Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
     samples = _samples(subject)
     assert samples["zketcd_etcd_db_size_bytes"] == [({}, 4096.0)]
     assert samples["zketcd_etcd_alarms"] == [({}, 1.0)]

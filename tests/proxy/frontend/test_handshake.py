@@ -11,7 +11,7 @@ from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connections
-from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
+from proxy.frontend.handshake import Handshake, PastHandshake, SessionTimer, interval_of
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
@@ -33,7 +33,7 @@ WISH = NEW._replace(read_only=True)
 class Proxy:
     """A handshake on a state machine."""
 
-    def __init__(self, *, read_only: bool = False, past: Past = "") -> None:
+    def __init__(self, *, read_only: bool = False) -> None:
         self.loop = FakeLoop()
         self.machine = new_machine(1)
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
@@ -53,7 +53,7 @@ class Proxy:
         )
         loop: Any = self.loop
         read_only_sessions = self.read_only if read_only else None
-        self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop, past=past)
+        self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop)
         self.handshake.is_open = True
         connections = Connections(ConnectionLimits(0, 0, Counters()))
         self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, connections, 0.5)
@@ -396,9 +396,8 @@ def test_a_tree_that_follows_another_one_is_only_read(freshness: Freshness) -> N
     assert proxy.attach(WISH).outcome == "waits"  # for a session of the tree
 
 
-@pytest.mark.parametrize("past", ["", "allowed", "all"])
-def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) -> None:
-    proxy = Proxy(read_only=True, past=past)
+def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere() -> None:
+    proxy = Proxy(read_only=True)
     proxy.handshake.is_open = False
     for request in (NEW, WISH, NEW._replace(session_id=99)):
         for freshness in Freshness:
@@ -407,19 +406,52 @@ def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) ->
     assert not proxy.pending
 
 
-@pytest.mark.parametrize(("past", "why"), [("", "it is OLD"), ("allowed", "does not allow")])
-def test_clients_that_are_rejected_do_not_fill_the_log(
-    past: Past, why: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_clients_that_are_rejected_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """In an outage all clients come again and again."""
     caplog.set_level(logging.INFO)
-    proxy = Proxy(read_only=True, past=past)
+    proxy = Proxy(read_only=True)
     proxy.link.freshness = Freshness.OLD
     for _ in range(9):
         assert proxy.attach().outcome == "turned away"
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert why in record.getMessage()
+    assert "it is OLD" in record.getMessage()
+
+
+# -- the past ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("serves_all", [True, False])
+def test_a_moment_of_an_archive_is_only_read(serves_all: bool, caplog: pytest.LogCaptureFixture) -> None:
+    proxy = Proxy()
+    proxy.link.freshness = Freshness.PAST
+    past = PastHandshake(proxy.read_only, HOST.clock, serves_all=serves_all)
+
+    def outcome(request: ConnectRequest, *, is_keepers: bool = False) -> str:
+        applicant = Applicant(is_keepers=is_keepers)
+        past.attach(applicant.connection, request)
+        return applicant.outcome
+
+    assert outcome(WISH) == outcome(NEW) == "turned away"
+    assert "has not loaded the tree" in caplog.text
+    past.is_open = True
+    assert outcome(WISH) == "read-only"
+    assert outcome(WISH._replace(session_id=99)) == "closed"  # it is the tree's
+    reads = "read-only" if serves_all else "turned away"
+    assert outcome(NEW) == outcome(WISH, is_keepers=True) == reads
+    proxy.read_only.check()
+    assert len(proxy.read_only) == (3 if serves_all else 1), "they stay"
+    assert not proxy.pending
+
+
+def test_clients_that_the_past_rejects_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    past = PastHandshake(Proxy().read_only, HOST.clock, serves_all=False)
+    past.is_open = True
+    for _ in range(9):
+        past.attach(Applicant().connection, NEW)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "the past is served read-only, which it does not allow" in record.getMessage()
 
 
 def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> None:

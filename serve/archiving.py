@@ -13,6 +13,7 @@ from typing import Any
 
 from proxy.etcd.access import Access
 from proxy.log.log import Log
+from proxy.options.archive import ArchiveOptions
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 from proxy.support.metrics import PlainMetric
@@ -30,39 +31,33 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a child that ended is
 class Archiving:
     """One proxy's part in the archive of its tree."""
 
-    def __init__(self, replicated: Log, access: Access, prefix: str, url: str, keep_ms: int) -> None:
-        """`keep_ms`: 0 to delete nothing."""
+    def __init__(self, replicated: Log, access: Access, prefix: str, given: ArchiveOptions) -> None:
         self._replicated = replicated
-        self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
+        self._order = {**access.as_json(), "prefix": prefix, "url": given.url, "keep_ms": given.keep_ms}
         self._child: Child | None = None
         self._finishes = False
         #: What the child has reported last; empty while another proxy archives.
         self.metrics: Sequence[PlainMetric] = ()
 
     @property
-    def is_mine(self) -> bool:
+    def _is_mine(self) -> bool:
         """Whether this proxy has to archive."""
         status = self._replicated.status()
         return bool(status.incarnation) and status.living.archiver == status.incarnation
-
-    @property
-    def pid(self) -> int:
-        """The process that archives; 0 if there is none here."""
-        return 0 if self._child is None else self._child.pid
 
     async def run(self) -> None:
         """Archive whenever it is this proxy's turn, until `finish`."""
         pause = _FIRST_PAUSE
         loop = asyncio.get_running_loop()
         while not self._finishes:
-            if not self.is_mine:
+            if not self._is_mine:
                 self.metrics = ()
                 pause = _FIRST_PAUSE
                 await asyncio.sleep(_TICK)
                 continue
             began = loop.time()
             await self._archive()
-            if self.is_mine:
+            if self._is_mine:
                 if loop.time() - began > _LONGEST_PAUSE:
                     pause = _FIRST_PAUSE
                 await asyncio.sleep(pause)
@@ -90,11 +85,11 @@ class Archiving:
             self._read(child), name="read the archiver's reports"
         )
         try:
-            while self.is_mine and not reading.done():
+            while self._is_mine and not reading.done():
                 await asyncio.wait((reading,), timeout=_TICK)
-            if reading.done() and self.is_mine and not self._finishes:
+            if reading.done() and self._is_mine and not self._finishes:
                 log.error("the archiver has ended with status %d: another one is started", await child.wait())
-            elif not self.is_mine:
+            elif not self._is_mine:
                 log.info("another proxy archives the tree")
         finally:
             reading.cancel()
