@@ -76,9 +76,7 @@ async def test_watches_come_before_the_connection_is_served_and_go_with_one_that
     host = FakeHost(FakeLoop())
     host.connections.freeze()
     stays, goes = Client(host=host), Client(host=host)
-    server: Any = SimpleNamespace(
-        connections=host.connections, facts=SimpleNamespace(subject=SimpleNamespace(watches=host.watches))
-    )
+    server: Any = SimpleNamespace(connections=host.connections, watches=host.watches)
     receiver = _Receiver(mock.Mock(), server, _adopt)
     receiver._adopted += (stays.connection, None), (goes.connection, None)
     receiver._moved.add(stays.connection)
