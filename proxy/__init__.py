@@ -63,8 +63,8 @@ handover           one process takes over from another, with its clients
 watchdog           ends the process if requests get no outcome although etcd answers
 server             puts the parts together
 past               the same for a moment of an archive, without a log
-base_server        what both have in common: all that clients and operators see
 home               where this proxy runs, as its key in etcd says
+base_server        what both have in common: all that clients and operators see
 admin              four-letter words, HTTP commands, metrics
 config             the options: command line, environment, TOML and zoo.cfg
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
