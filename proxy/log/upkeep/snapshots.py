@@ -164,7 +164,7 @@ class Snapshots:
 
     def facts(self) -> SnapshotFacts:
         """For operators."""
-        return SnapshotFacts(self.stats, *self._length.since_snapshot(self._replicated.status()), self.overdue)
+        return SnapshotFacts(self.stats, self.log_bytes, self.log_requests, self.overdue)
 
     def want(self) -> None:
         """Write a snapshot soon, however little the log holds."""
