@@ -17,7 +17,7 @@ CASES = (
     Case(FANOUT, 1000, 1),
 )
 # Requests of each connection to warm up, and to count.
-_CROWD = (16, 64)
+_CROWD = (4, 32)
 _LONE = (16, 100)
 _CHANGES = (1, 2)
 
