@@ -22,6 +22,9 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _MAX_FRAME = 1 << 30
+# Parts of one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
+_MOST_TOGETHER = 500
+_MOST_BYTES = 256 << 10
 _pack_connect = Struct(">iqiq").pack  # version, last zxid, timeout, session
 _END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
 
@@ -288,6 +291,20 @@ def multi(parts: Sequence[Request[object]]) -> Request[list[object]]:
         return results
 
     return Request(OpCode.MULTI, b"".join(packed) + _END_OF_PARTS, read)
+
+
+def batches(requests: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
+    """The requests in their order, as the parts of multis that are not too large."""
+    batch: list[Request[T]] = []
+    size = 0
+    for request in requests:
+        if batch and (len(batch) >= _MOST_TOGETHER or size + len(request.body) > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(request)
+        size += len(request.body)
+    if batch:
+        yield batch
 
 
 _ANSWERED_AS: dict[int, int] = {OpCode.CREATE_CONTAINER: OpCode.CREATE2, OpCode.CREATE_TTL: OpCode.CREATE2}

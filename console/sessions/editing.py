@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from codec import client as zk
@@ -33,9 +33,6 @@ MODES = {
 _FLAGS = {kind: flags for kind, flags in MODES.items() if kind != "sequential"}
 #: The ACLs that a new node can get: for all clients, or for the proven identities of its creator.
 ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_ACL, "creator": (Acl(31, "auth", ""),)}
-# Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
-_MOST_TOGETHER = 500
-_MOST_BYTES = 256 << 10
 _MOST_OF_PATH = 1024  # characters of a path in the log
 
 _WORDS: dict[int, tuple[int, str]] = {
@@ -109,7 +106,7 @@ async def create_all(editor: Editor, items: Sequence[Item], what: str, *, togeth
     Raises Refused, which says how many were created before, NoAnswer and NoSession.
     """
     operations = [_creation(item) for item in items]
-    batches = [operations] if together else _batches(operations)
+    batches = [operations] if together else zk.batches(operations)
     return await _several(editor, what, items[0].path, batches, f"of {len(items)} znodes were created")
 
 
@@ -128,7 +125,7 @@ async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
 
     Raises Refused, which says how many went before, NoAnswer and NoSession.
     """
-    batches = _batches([zk.delete(path) for path in paths])
+    batches = zk.batches([zk.delete(path) for path in paths])
     what = "delete recursively"
     return await _several(editor, what, paths[-1], batches, f"of {len(paths)} znodes were deleted")
 
@@ -150,19 +147,6 @@ async def _several(
             done += len(batch)
     _log(editor, what, f"{top} ({done} znodes)", "done")
     return done
-
-
-def _batches(operations: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
-    batch: list[Request[T]] = []
-    size = 0
-    for operation in operations:
-        if batch and (len(batch) >= _MOST_TOGETHER or size + len(operation.body) > _MOST_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(operation)
-        size += len(operation.body)
-    if batch:
-        yield batch
 
 
 async def _one(editor: Editor, what: str, request: Request[T]) -> T:

@@ -8,7 +8,6 @@ from codec import client as zk
 from codec.jute import PERMISSIONS, Acl
 from schema.paths import ROOT, join, parent_of
 
-_TOGETHER = 200  # deletions in one multi
 _MOST_VERSION = (1 << 31) - 1  # an int of ZooKeeper
 
 
@@ -42,9 +41,8 @@ def delete_all(session: Client, path: str) -> None:
     done = 0
     try:
         paths = [each for each in walk(session, path) if each != ROOT][::-1]
-        for start in range(0, len(paths), _TOGETHER):
-            some = paths[start : start + _TOGETHER]
-            session.multi([zk.delete(each) for each in some])
+        for some in zk.batches([zk.delete(each) for each in paths]):
+            session.multi(some)
             done += len(some)
     finally:
         say(f"{path}: deleted {counted(done, 'node')}")

@@ -67,6 +67,16 @@ def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.Mon
     assert "NO_NODE" in call("rmr", "/a", status=1)
 
 
+def test_many_nodes_with_long_names_are_deleted(call: Caller) -> None:
+    session = call.session()
+    session.call(zk.create("/a"))
+    for number in range(150):
+        session.call(zk.create(f"/a/{number}{'n' * 9000}"))
+    session.close()
+    call("rmr", "/a")
+    assert call("shell", "ls", "/") == "zookeeper\n"
+
+
 def _closed_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
