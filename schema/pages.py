@@ -7,6 +7,7 @@ pages of one snapshot may overlap, since an import writes them in parallel: read
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain
 from struct import Struct
 from struct import error as StructError
@@ -272,7 +273,7 @@ class NodePage:
         sizes = [0 if acl == OPEN_ACL else size_of_acl(acl) for acl in table]
         return sum(map(sizes.__getitem__, indexes))
 
-    def _data(self, start: int) -> Sequence[bytes]:
+    def _data(self, start: int) -> list[bytes]:
         lengths: Sequence[int] = self.lengths
         if self.has_null:
             if min(lengths) < -1:
@@ -281,8 +282,10 @@ class NodePage:
         end = start + sum(lengths)
         if end != len(self._body):
             raise BadValue(f"a page's data end at byte {end} of {len(self._body)}")
-        # Half the time of so many slices.
-        return Struct(("%ds" * self.count) % tuple(lengths)).unpack_from(self._body, start)
+        # A quarter of the time of so many slices.
+        body = BytesIO(self._body)
+        body.seek(start)
+        return list(map(body.read, lengths))
 
 
 def decode_nodes(page: bytes) -> list[tuple[str, Znode]]:

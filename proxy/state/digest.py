@@ -8,6 +8,8 @@ thousand nodes are created is hashed once.
 
 import zlib
 from collections.abc import Mapping
+from io import BytesIO
+from itertools import repeat
 from struct import Struct
 
 from codec.longs import unsigned
@@ -19,6 +21,7 @@ from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
 
 _DIGESTED = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner")
+_DIGESTED_BYTES = 60
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
 # The nodes below belong to the server itself, and do not count.
@@ -42,8 +45,8 @@ def page_hash(page: NodePage) -> int:
     paths = page.raw_paths
     if paths[0] == b"/":
         paths = [b"", *paths[1:]]
-    stats = Struct("60s" * page.count).unpack(page.rows(*_DIGESTED))
-    hashes = map(_crc32, stats, map(_crc32, page.data, map(_crc32, paths)))
+    stats = map(BytesIO(page.rows(*_DIGESTED)).read, repeat(_DIGESTED_BYTES, page.count))
+    hashes = map(_crc32, map(b"".join, zip(page.data, stats, strict=True)), map(_crc32, paths))
     first, last = page.paths[0], page.paths[-1]
     if first.startswith(_UNCOUNTED) or last.startswith(_UNCOUNTED) or first < _UNCOUNTED < last:
         return sum(

@@ -6,7 +6,8 @@ Stat has been read (docs/decisions/0037-packed-znodes.md).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
+from io import BytesIO
+from itertools import chain, repeat
 from struct import Struct
 from typing import TypeAlias
 
@@ -273,17 +274,19 @@ def nodes_of(page: NodePage) -> list[Node]:
     table, indexes = page.acls()
     rights = list(map(rights_of, table))
     kinds = [packed_kind(each, 0) for each in rights]
-    packed = [kind or PackedNode for kind in kinds]
-    parts = zip(_HEAD_AND_STAT.iter_unpack(page.rows(*_REPLIED)), page.data, strict=True)
-    replies = [head + data + stat for (head, stat), data in parts]
-    found: list[Node] = (
-        list(map(packed[0], replies))
-        if len(packed) == 1
-        else [packed[index](reply) for index, reply in zip(indexes, replies, strict=True)]
+    classes = [kind or PackedNode for kind in kinds]
+    read = BytesIO(page.rows(*_REPLIED)).read  # in turn the size of the data and the Stat of a node
+    sizes, stats = (map(read, repeat(size, page.count)) for size in (_HEAD, STAT.size))
+    replies = map(b"".join, zip(sizes, page.data, stats, strict=True))
+    packed = (
+        list(map(classes[0], replies))
+        if len(classes) == 1
+        else [classes[index](reply) for index, reply in zip(indexes, replies, strict=True)]
     )
+    found: list[Node] = list(packed)
     for place in _odd(page, [index for index, kind in enumerate(kinds) if kind is None], indexes):
         czxid, mzxid, ctime, mtime, version, created, aversion, owner, length, _, pzxid = _fields_at(
-            replies[place], _TAIL
+            packed[place], _TAIL
         )
         data = None if length < 0 else page.data[place]
         stamps = (czxid, mzxid, pzxid, ctime, mtime)
@@ -298,7 +301,6 @@ _REPLIED = (
     *("length", "czxid", "mzxid", "ctime", "mtime", "version", "created", "aversion"),
     *("owner", "length", "", "pzxid"),
 )
-_HEAD_AND_STAT = Struct(f"{_HEAD}s{STAT.size}s")
 
 
 def _odd(page: NodePage, full: Sequence[int], indexes: Sequence[int]) -> list[int]:

@@ -23,11 +23,6 @@ def free(nodes: dict[str, Node], pause: Pause) -> None:
         pause()
 
 
-def _above(path: str) -> str:
-    """As `parent_of`, but empty for the root and the nodes below it."""
-    return path[: path.rfind("/")]
-
-
 class Tree:
     """All znodes by path, ephemerals by session, containers and TTL nodes, and the quotas."""
 
@@ -135,15 +130,19 @@ class Tree:
         nodes = self.nodes
         if ROOT not in nodes:
             raise BadValue("there is no root")
-        for above, siblings in groupby(nodes, _above):  # siblings mostly follow each other
-            if (above or ROOT) not in nodes:
-                raise BadValue(f"there are nodes below {above}, but it does not exist")
-            parent = full_node(nodes, above or ROOT)
-            found = dict.fromkeys(siblings)
-            if parent.children is None:
-                parent.children = found
-            else:
-                parent.children.update(found)
+        for paths in NO_PAUSE.batches(nodes):
+            end = 0
+            # Siblings mostly follow each other. `above` is empty for the root and the nodes below it.
+            for above, siblings in groupby([path.rpartition("/")[0] for path in paths]):
+                begin, end = end, end + len(list(siblings))
+                if (above or ROOT) not in nodes:
+                    raise BadValue(f"there are nodes below {above}, but it does not exist")
+                parent = full_node(nodes, above or ROOT)
+                found = dict.fromkeys(paths[begin:end])
+                if parent.children is None:
+                    parent.children = found
+                else:
+                    parent.children.update(found)
         nodes[ROOT].children.pop(ROOT, None)  # type: ignore[union-attr]
         self._find_quotas()
 
