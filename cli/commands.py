@@ -36,8 +36,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "kill-session": _ctl("end a session: its ephemerals go, and its client is disconnected", "changes"),
     "clickhouse": _ctl(
-        "list what ClickHouse servers that are gone have left in the tree, and remove it: replicas, backups,"
-        " locks (docs/clickhouse.md)",
+        "list what ClickHouse servers that are gone have left in the tree, and remove it: replicas, tables"
+        " (docs/clickhouse.md)",
         "clickhouse",
     ),
     "budget": _ctl(

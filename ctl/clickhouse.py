@@ -3,8 +3,12 @@
 It is found in the tree as etcd has it. A client removes it by multis. The first one of a replica makes the
 ephemeral node that its server would make if it came back, and of a table the node by which ClickHouse drops
 it: so it fails if a server lives there, and a server that comes meanwhile waits.
+
+It does not look for backups, since applications have nodes that look like them, nor for locks of parts on
+shared storage: a table's may be of its other shards, and without its locks a part loses its data.
 """
 
+import re
 from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,20 +23,19 @@ from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
 from proxy.support.environment import clock_ms
-from schema.paths import join, parent_of
+from schema.paths import join
 from schema.znode import session_of
 
 _MOST_PARTS = 200  # of a multi
 _HOUR = 3_600_000  # milliseconds
 
-REPLICA, DATABASE, TABLE, BACKUP, LOCKS = "replica", "database replica", "table", "backup", "locks"
+REPLICA, DATABASE, TABLE = "replica", "database replica", "table"
 
 # The children by which a table and a database are known, and the ephemeral node of a server that lives.
 _TABLE = frozenset(("blocks", "columns", "log", "metadata", "replicas"))
 _DATABASE = frozenset(("counter", "log", "metadata", "replicas"))
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _ACTIVE = {REPLICA: "is_active", DATABASE: "active"}
-_BACKUPS = ("backup-", "restore-")
-_ZERO_COPY = "zero_copy_"
 
 
 class Left(NamedTuple):
@@ -61,7 +64,6 @@ def find(machine: Machine, path: str, names: Collection[str], hours: int, now: i
 
 
 def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> Iterator[Left]:
-    name = path.rpartition("/")[2]
     children = frozenset(child_names(nodes[path]))
     if children >= _TABLE:
         yield from _replicas(nodes, path, REPLICA, names)
@@ -69,10 +71,6 @@ def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> It
             yield from _left(nodes, TABLE, path, "has no replica")
     elif children >= _DATABASE:
         yield from _replicas(nodes, path, DATABASE, names)
-    elif "stage" in children and name.startswith(_BACKUPS) and not names:
-        yield from _left(nodes, BACKUP, path, "no server works at it")
-    elif name.startswith(_ZERO_COPY):
-        yield from _locks(nodes, path, names)
 
 
 def _left(nodes: Mapping[str, Node], kind: str, path: str, note: str) -> Iterator[Left]:
@@ -127,7 +125,7 @@ class _Part(NamedTuple):
     @classmethod
     def read(cls, name: str) -> "_Part":
         fields = name.split("_")  # the fifth is the number of a mutation
-        if len(fields) not in (4, 5) or not all(field.lstrip("-").isdigit() for field in fields[1:]):
+        if len(fields) not in (4, 5) or not all(map(_NUMBER.fullmatch, fields[1:])):
             return cls(name)
         return cls(name, fields[0], *map(int, fields[1:4]))
 
@@ -141,38 +139,6 @@ class _Part(NamedTuple):
         )
 
 
-# -- locks of parts on shared storage ------------------------------------------------------------------------
-
-
-def _locks(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> Iterator[Left]:
-    """`path`/TABLE/PART/BLOB/REPLICA, where the table is known and has no replica of that name.
-
-    A table that is not known may be in another ZooKeeper: its locks keep its data on the storage.
-    """
-    tables = {
-        nodes[each].data: parent_of(each) for each in nodes if each.rpartition("/")[2] == "table_shared_id"
-    }
-    for name in sorted(child_names(nodes[path])):
-        of_table = join(path, name)
-        home = tables.get(name.encode())
-        if home is None:
-            continue
-        living = set(child_names(nodes[join(home, "replicas")]))
-        gone: set[str] = set()
-        for each in _subtree(nodes, of_table):
-            depth = each.count("/") - of_table.count("/")
-            replica = each.rpartition("/")[2]
-            is_lock = depth == 3 and not session_of(nodes[each].owner)
-            if is_lock and replica not in living and (not names or replica in names):
-                gone.add(each)
-            elif depth in (1, 2) and all(join(each, child) in gone for child in child_names(nodes[each])):
-                gone.add(each)  # nothing is left in it
-        if gone:
-            paths = sorted(gone, key=lambda each: (-each.count("/"), each))
-            note = f"of replicas that {home} does not have"
-            yield Left(LOCKS, of_table, paths, _changed(nodes, paths), note)
-
-
 # -- removal -------------------------------------------------------------------------------------------------
 
 
@@ -184,14 +150,12 @@ def chosen(found: Sequence[Left], names: Collection[str]) -> list[Left]:
 def remove(client: Client, left: Left) -> None:
     """Remove it. What was removed before a refusal stays so, and can be run again. Raises Refused."""
     first, last = _ends(left)
-    if first:
-        client.multi(first)
+    client.multi(first)
     done = {request.path for request in (*first, *last) if request.opcode == OpCode.DELETE}
     rest = [zk.delete(each) for each in left.nodes if each not in done]
     for start in range(0, len(rest), _MOST_PARTS):
         client.multi(rest[start : start + _MOST_PARTS])
-    if last:
-        client.multi(last)
+    client.multi(last)
 
 
 def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
@@ -208,16 +172,11 @@ def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
         if (host := join(path, "host")) in nodes:
             first.append(zk.delete(host))  # without it the server does not become active again
         return first, [zk.delete(active), zk.delete(path)]
-    if left.kind == TABLE:
-        dropped = join(path, "dropped")
-        lock = join(dropped, "lock")
-        first = [] if dropped in nodes else [zk.create(dropped)]
-        first += [zk.create(lock, mode=CreateMode.EPHEMERAL), zk.delete(join(path, "replicas"))]
-        return first, [zk.delete(lock), zk.delete(dropped), zk.delete(path)]
-    if left.kind == BACKUP:  # a server that joins has a node below this
-        stage = join(path, "stage")
-        return [zk.delete(each) for each in nodes if each == stage or each.startswith(f"{stage}/")], []
-    return [], []
+    dropped = join(path, "dropped")
+    lock = join(dropped, "lock")
+    first = [] if dropped in nodes else [zk.create(dropped)]
+    first += [zk.create(lock, mode=CreateMode.EPHEMERAL), zk.delete(join(path, "replicas"))]
+    return first, [zk.delete(lock), zk.delete(dropped), zk.delete(path)]
 
 
 def show(found: Sequence[Left], removed: Sequence[Left]) -> Output:

@@ -22,9 +22,8 @@ from schema.keys import Keyspace
 
 _TABLE = "/clickhouse/tables/t"
 _DATABASE = "/clickhouse/databases/d"
-_BACKUPS = "/clickhouse/backups"
-_LOCKS = "/clickhouse/zero_copy/zero_copy_s3"
-_UUID = "d3a0"
+_BACKUP = "/apps/backup-service"
+_LOCKS = "/clickhouse/zero_copy/zero_copy_s3/d3a0"
 _LATER = 1 << 60
 
 
@@ -87,48 +86,33 @@ def tree(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[Tree]:
     """Server r1 lives; r2, r3 and r9 are gone."""
     with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server, Client(server.port) as r1:
         _make(r1, *(f"{_TABLE}/{name}" for name in ("blocks", "columns", "log", "metadata")))
-        r1.create(f"{_TABLE}/table_shared_id", _UUID.encode())
+        r1.create(f"{_TABLE}/table_shared_id", b"d3a0")
         _replica(r1, "r1", "all_0_4_1", "202601_0_0_0")
         _replica(r1, "r2", "all_0_1_0", "all_4_4_0", "all_5_5_0")
         _make(r1, f"{_TABLE}/replicas/r1/is_active", mode=CreateMode.EPHEMERAL)
         _make(r1, *(f"{_DATABASE}/{name}" for name in ("counter", "log", "metadata", "max_log_ptr")))
         _make(r1, *(f"{_DATABASE}/replicas/s|{name}/log_ptr" for name in ("r1", "r3")))
         _make(r1, f"{_DATABASE}/replicas/s|r1/active", mode=CreateMode.EPHEMERAL)
-        _make(r1, f"{_BACKUPS}/backup-1/stage/started|r1", f"{_BACKUPS}/backup-1/file_names/a")
-        _make(r1, f"{_BACKUPS}/backup-2/stage/started|r1", f"{_BACKUPS}/other/stage")
-        _make(r1, f"{_BACKUPS}/backup-2/stage/alive|r1", mode=CreateMode.EPHEMERAL)
-        for name in ("r1", "r9"):
-            _make(r1, f"{_LOCKS}/{_UUID}/all_0_0_0/blob/{name}", f"{_LOCKS}/unknown/all_0_0_0/blob/{name}")
-        _make(r1, f"{_LOCKS}/{_UUID}/all_1_1_0/blob/r9")
+        _make(r1, f"{_BACKUP}/stage/db", f"{_LOCKS}/all_0_0_0/blob/r9")
         yield Tree(etcd_server, etcd_prefix, server.port, r1)
 
 
 _REPLICA = f"replica {_TABLE}/replicas/r2"
 _OF_DATABASE = f"database replica {_DATABASE}/replicas/s|r3"
-_BACKUP = f"backup {_BACKUPS}/backup-1"
-_OLD_LOCKS = f"locks {_LOCKS}/{_UUID}"
 
 
 def test_what_servers_that_are_gone_have_left_is_found_and_nothing_is_removed(tree: Tree) -> None:
     assert tree.run() == {
         _REPLICA: (False, "3 parts, 1 on no other replica"),
         _OF_DATABASE: (False, ""),
-        _BACKUP: (False, "no server works at it"),
-        _OLD_LOCKS: (False, f"of replicas that {_TABLE} does not have"),
     }
-    assert tree.run("/clickhouse/backups").keys() == {_BACKUP}
-    assert tree.run("--replica", "r9").keys() == {_OLD_LOCKS}
+    assert tree.run(_TABLE).keys() == {_REPLICA}
+    assert tree.run("--replica", "r3").keys() == {_OF_DATABASE}
     assert tree.run("--hours", "1") == {}
 
 
 def test_a_replica_is_removed_only_if_it_is_named(tree: Tree) -> None:
-    found = tree.run("--yes")
-    assert {what for what, (removed, _) in found.items() if removed} == {_BACKUP, _OLD_LOCKS}
-    assert tree.run("--yes").keys() == {_REPLICA, _OF_DATABASE}
-    assert tree.children(_BACKUPS) == {"backup-2", "other"}
-    assert tree.children(f"{_LOCKS}/{_UUID}") == {"all_0_0_0"}
-    assert tree.children(f"{_LOCKS}/{_UUID}/all_0_0_0/blob") == {"r1"}
-    assert tree.children(f"{_LOCKS}/unknown/all_0_0_0/blob") == {"r1", "r9"}
+    assert not any(removed for removed, _ in tree.run("--yes").values())
     assert tree.run("--yes", "--replica", "r1", "--replica", "r2", "--replica", "r3") == {
         _REPLICA: (True, "3 parts, 1 on no other replica"),
         _OF_DATABASE: (True, ""),
@@ -136,6 +120,8 @@ def test_a_replica_is_removed_only_if_it_is_named(tree: Tree) -> None:
     assert tree.run() == {}
     assert tree.children(f"{_TABLE}/replicas") == {"r1"}
     assert tree.children(f"{_DATABASE}/replicas") == {"s|r1"}
+    assert tree.children(f"{_LOCKS}/all_0_0_0/blob") == {"r9"}  # a part of another shard may need it
+    assert tree.children(f"{_BACKUP}/stage") == {"db"}  # an application's
 
 
 def test_a_table_without_replicas_goes_as_a_whole(tree: Tree) -> None:
@@ -156,8 +142,14 @@ def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> Non
 
 
 def test_a_removal_that_an_acl_denies_says_so(tree: Tree) -> None:
-    stage = f"{_BACKUPS}/backup-1/stage"
-    tree.client.call(zk.set_acl(stage, (Acl(Perms.READ, "world", "anyone"),)))
-    with pytest.raises(RuntimeError, match=rf"delete {stage}/started\|r1: NO_AUTH"):
-        tree.run("--yes")
-    assert tree.children(f"{_BACKUPS}/backup-1") == {"file_names", "stage"}
+    queue = f"{_TABLE}/replicas/r2/queue"
+    tree.client.call(zk.set_acl(queue, (Acl(Perms.READ, "world", "anyone"),)))
+    with pytest.raises(RuntimeError, match=rf"delete {queue}/queue-0000000001: NO_AUTH"):
+        tree.run("--yes", "--replica", "r2")
+    assert tree.children(queue) == {"queue-0000000001"}
+
+
+@pytest.mark.parametrize("name", ["all_0_--1_0", "all_²_0_0", f"all_{'9' * 5000}_0_0", "all_0_0", "x"])
+def test_a_part_with_an_odd_name_ends_nothing(tree: Tree, name: str) -> None:
+    _make(tree.client, f"{_TABLE}/replicas/r2/parts/{name}")
+    assert tree.run()[_REPLICA] == (False, "4 parts, 2 on no other replica")
