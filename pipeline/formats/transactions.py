@@ -78,7 +78,7 @@ def only_paths(entry: Entry, file: str) -> list[tuple[int, str]] | None:
     try:
         if kind in _PATH_FIRST:
             end = _HEADER.size + _INT.size + _INT.unpack_from(body, _HEADER.size)[0]
-            return [(kind, body[_HEADER.size + _INT.size : end].decode())]
+            return [(kind, _absolute(body[_HEADER.size + _INT.size : end]))]
         if kind != OpCode.MULTI:
             return None
         found = []
@@ -86,7 +86,7 @@ def only_paths(entry: Entry, file: str) -> list[tuple[int, str]] | None:
             if part_kind not in _PATH_FIRST:
                 return None
             end = _INT.size + _INT.unpack_from(raw)[0]
-            found.append((part_kind, raw[_INT.size : end].decode()))
+            found.append((part_kind, _absolute(raw[_INT.size : end])))
     except _BROKEN as error:
         raise _broken(entry, file, error) from error
     return found
@@ -165,7 +165,15 @@ def _path(reader: Reader) -> str:
     raw = reader.buffer()
     if raw is None:
         raise MalformedPacket("a path is null")
-    return raw.decode()
+    return _absolute(raw)
+
+
+def _absolute(raw: bytes) -> str:
+    """A path. Of another one ZooKeeper would find no parent, and end."""
+    path = raw.decode()
+    if not path.startswith("/"):
+        raise MalformedPacket(f"the path {path!r} does not begin with /")
+    return path
 
 
 _OPEN = (AclRow(*jute.OPEN_ACL[0]),)  # what most nodes have
@@ -238,8 +246,6 @@ def _close_session(reader: Reader, session: int) -> _Body:
     ):
         return _NOTHING
     paths = tuple(_path(reader) for _ in range(reader.count() or 0))
-    if "" in paths:
-        raise MalformedPacket("a session deletes a node with an empty path")
     return (None, None, None, None, None, None, None, None, paths)
 
 

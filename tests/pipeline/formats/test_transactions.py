@@ -15,6 +15,7 @@ from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import BytesSource
 from pipeline.formats.errors import BadFile
 from pipeline.formats.log import Entry
+from pipeline.formats.replay import touched
 from pipeline.formats.text import decode
 from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.table import AclRow, TransactionRow
@@ -125,12 +126,22 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
         (transaction(9, OpCode.SET_ACL, "/a", part=0), "unknown type 7"),
         (transaction(9, OpCode.MULTI, part=0), "unknown type 14"),
         (transaction(9, OpCode.DELETE), "a path is null"),
-        (transaction(9, OpCode.CLOSE_SESSION, paths=("/a", "")), "an empty path"),
+        (transaction(9, OpCode.CLOSE_SESSION, paths=("/a", "")), "path '' does not begin with /"),
+        (transaction(9, OpCode.CREATE, "a", data=b"", owner=0), "path 'a' does not begin with /"),
+        (transaction(9, OpCode.DELETE, "a", part=0), "path 'a' does not begin with /"),
     ],
 )
 def test_what_no_server_writes_is_an_error(row: TransactionRow, reason: str) -> None:
     with pytest.raises(BadFile, match=rf"f, byte 3: .*{reason}"):
         list(transactions.rows(Entry(3, transactions.pack([row])), "f", ""))
+
+
+@pytest.mark.parametrize("part", [-1, 0])
+@pytest.mark.parametrize("path", [None, "", "a"])
+def test_what_touches_no_node_is_an_error(path: str | None, part: int) -> None:
+    row = transaction(9, OpCode.CREATE, path, part=part, data=b"", owner=0)
+    with pytest.raises(BadFile, match="f, byte 3: the transaction in this entry is broken: "):
+        touched([(Entry(3, transactions.pack([row])), "f")])
 
 
 @given(st.text(st.characters(codec="utf-8")))
