@@ -15,7 +15,7 @@ async def test_one_look_is_one_revision() -> None:
     found = await look(tree.etcd, tree.keys)
     assert found.revision == tree.store.revision
     assert [incarnation_of(tree.keys, proxy) for proxy in found.proxies] == ["a", "b"]
-    assert servable(found, tree.keys, (1,)) == found.record
+    assert servable(found, tree.keys, (1, 2)) == found.record
 
 
 async def test_a_record_is_made_once_and_never_over_leftovers() -> None:
