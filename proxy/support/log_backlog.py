@@ -11,6 +11,7 @@ import select
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 
 MESSAGES, AUDIT = 1 << 20, 8 << 20  # characters that wait; a multi of 1 MiB has up to 26,000 audit lines
 _OF_ITS_OWN = 200  # of a line, beside its message and traceback: its time, its names
@@ -115,19 +116,31 @@ class Descriptor(logging.Handler):
         super().__init__()
         self._descriptor = descriptor
         self._encoding = encoding
+        self._left = b""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line. Nowhere is left to report that it cannot be written."""
+        with suppress(OSError):
+            self.write(record)
+
+    def write(self, record: logging.LogRecord) -> None:
+        """Write a line, behind the rest of one that an error has cut. Raises OSError."""
+        self._write_left()
         text = record.getMessage() if hasattr(record, _PLAIN) else self.format(record)
-        left = f"{text}\n".encode(self._encoding, errors="backslashreplace")
+        line = self._left = f"{text}\n".encode(self._encoding, errors="backslashreplace")
         try:
-            while left:
-                try:
-                    left = left[os.write(self._descriptor, left) :]
-                except BlockingIOError:  # another process has made the pipe so
-                    select.select((), (self._descriptor,), ())
+            self._write_left()
         except OSError:
-            return
+            if self._left == line:  # it was not begun
+                self._left = b""
+            raise
+
+    def _write_left(self) -> None:
+        while self._left:
+            try:
+                self._left = self._left[os.write(self._descriptor, self._left) :]
+            except BlockingIOError:  # another process has made the pipe so
+                select.select((), (self._descriptor,), ())
 
 
 def of_stderr() -> logging.Handler:

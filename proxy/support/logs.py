@@ -6,10 +6,10 @@ depend on that of the messages. Threads write both (`log_backlog`), so that neit
 
 import json
 import logging
-import logging.handlers
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,37 +72,41 @@ def _audited(line: str) -> dict[str, Any]:
     return {"message": line, "audit": {name: value for name, equals, value in pairs if equals}}
 
 
-class _AuditFile(logging.handlers.WatchedFileHandler):
+class _AuditFile(Descriptor):
     """The file of the audit log. If it cannot be written, lines are lost, and a warning says why."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        """Raises OSError."""
+        self._path = os.path.abspath(path)
         self._throttled_log = ThrottledLog(log)
+        super().__init__(self._opened(), "utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
         try:
-            super().emit(record)
-        except OSError as error:  # of opening the file anew
-            self._warn(error)
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Writing a line has failed."""
-        error = sys.exc_info()[1]
-        if isinstance(error, OSError):
-            self._warn(error)
-        else:
-            super().handleError(record)
+            self._open_if_moved()
+            self.write(record)
+        except OSError as error:
+            self._throttled_log.warn("cannot write to the audit log %s: %s", self._path, error.strerror)
 
     def close(self) -> None:
-        """Write what is left, and close."""
-        try:
-            super().close()
-        except OSError as error:
-            self._warn(error)
+        """Close it, also below a write that does not end. Idempotent: logging calls it, too."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        super().close()
 
-    def _warn(self, error: OSError) -> None:
-        self._throttled_log.warn("cannot write to the audit log %s: %s", self.baseFilename, error.strerror)
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
+    def _open_if_moved(self) -> None:
+        """Raises OSError."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self._path), os.fstat(self._descriptor)):
+                return
+        moved, self._descriptor = self._descriptor, self._opened()
+        self._left = b""  # of the other file
+        os.close(moved)
 
 
 def formatter(form: str, process: str = "") -> logging.Formatter:

@@ -3,11 +3,15 @@
 import json
 import logging
 import os
+import resource
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from lab.servers.process import REPOSITORY
 from lab.servers.waiting import wait_until
 from proxy.support import logs
 
@@ -103,6 +107,43 @@ def test_an_audit_log_that_cannot_be_written_is_one_warning(
     (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert warning.getMessage() == "cannot write to the audit log /dev/full: No space left on device"
     assert capsys.readouterr().err == ""
+
+
+def test_the_end_of_a_process_does_not_wait_for_the_reader_of_its_audit_log(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    os.mkfifo(path)
+    program = (
+        "import sys\n"
+        "from proxy.support import logs\n"
+        "with logs.audit_to(sys.argv[1], logs.TEXT):\n"
+        "    for _ in range(200):\n"
+        "        logs.audit.info('x' * 1000)\n"
+    )
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        subprocess.run([sys.executable, "-c", program, path], cwd=REPOSITORY, check=True, timeout=60)
+        assert b" INFO zketcd.audit: xxx" in os.read(reader, 1000)
+    finally:
+        os.close(reader)
+
+
+def test_a_line_that_was_cut_is_ended_before_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with logs.audit_to(str(path), logs.JSON):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+            logs.audit.info("%s", "a" * 2000)
+            logs.audit.info("lost")
+            wait_until(lambda: path.stat().st_size == 1000, "the part of a line", timeout=60)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+            logs.audit.info("kept")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+        signal.signal(signal.SIGXFSZ, was)
+    messages = [json.loads(line)["message"] for line in path.read_text().splitlines()]
+    assert (messages[0], messages[-1]) == ("a" * 2000, "kept")
 
 
 def test_an_audit_log_goes_on_when_it_can_be_opened_again(
