@@ -8,8 +8,6 @@ from archive.files import names
 from archive.files.moment import By, Moment, shown
 from archive.files.names import Point, Segment, Snapshot
 
-_BEGUN = "%Y%m%dT%H%M%S.%fZ%z"
-
 
 class ArchiveError(Exception):
     """The archive cannot answer; the message says why and what to do."""
@@ -51,7 +49,7 @@ class Run:
     @property
     def begun(self) -> int:
         """When it was begun: milliseconds since 1970."""
-        return int(datetime.strptime(self.name.partition("-")[0] + "+0000", _BEGUN).timestamp() * 1000)
+        return _begun(self.name)
 
     @property
     def end(self) -> Point:
@@ -65,6 +63,19 @@ class Run:
     def path(self, file: Segment | Snapshot) -> str:
         """The name of a file in the store."""
         return f"{self.name}/{file.name}"
+
+
+def _begun(run: str) -> int:
+    """Raises ValueError for a folder that is named like a run, with an impossible date."""
+    return int(datetime.fromisoformat(run.partition("-")[0]).timestamp() * 1000)
+
+
+def _is_run(name: str) -> bool:
+    try:
+        _begun(name)
+    except ValueError:
+        return False
+    return True
 
 
 class Way(NamedTuple):
@@ -91,7 +102,7 @@ class Catalog:
             elif file is not None:
                 segments.append(file)
         # A run without a snapshot was begun, and its archiver was killed.
-        self.runs = [Run(name, *parts) for name, parts in sorted(found.items()) if parts[0]]
+        self.runs = [Run(name, *parts) for name, parts in sorted(found.items()) if parts[0] and _is_run(name)]
 
     def check_filled(self) -> None:
         """Raises NotArchived."""

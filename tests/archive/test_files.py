@@ -111,7 +111,8 @@ def test_the_way_to_a_moment() -> None:
     base, middle = Snapshot(point(5)), Snapshot(point(20))
     segments = [Segment(5, point(10)), Segment(10, point(20)), Segment(20, point(30))]
     later = _RUN.replace("074501", "084501")
-    catalog = Catalog(files(base, middle, *segments) + files(Snapshot(point(50)), run=later))
+    no_run = files(Snapshot(point(0)), run="20261399T074501.123Z-cdf818194e3a8c32")
+    catalog = Catalog(files(base, middle, *segments) + files(Snapshot(point(50)), run=later) + no_run)
     known = {_RUN: point(30)._replace(clock=35_000, position=333)}
 
     def way(text: str) -> tuple[list[Snapshot], list[Segment]]:
