@@ -21,13 +21,14 @@ from archive.past.deletion import Deletion, last_deletion
 from archive.past.difference import differences
 from archive.past.history import Event, History
 from archive.past.listing import listing
-from archive.past.revert import plan
+from archive.past.revert import Plan, plan
 from archive.past.state import state_at
 from archive.past.verify import verify
 from archive.writing import write
-from cli.client import Refused, connected
+from cli.client import Refused
 from cli.connection import access_of, client_of
 from cli.output import counted, one_line, say, show, size
+from cli.written import tree_to_write
 from proxy.etcd.model import EtcdError
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
@@ -175,32 +176,33 @@ def _revert(given: Any, made: Any) -> int:
         to, cut = given.to, deletion is not None and deletion.cuts(given.to)
     past = state_at(store, to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
-    planned = plan(past, undone, _now(given, made).tree.nodes, given.path, force=given.force)
+    with tree_to_write(given, made, lambda: _now(given, made)) as (now, client):
+        planned = plan(past, undone, now.tree.nodes, given.path, force=given.force)
+        _show_plan(planned, as_json=given.json)
+        if cut and deletion is not None:
+            say(
+                f"{_deleted(deletion)}; {to} lies within that, when part of them was deleted already:"
+                " --undelete brings back all of them"
+            )
+        if client and planned.steps:
+            for done in write(client, planned.steps):
+                say(f"{done} of {counted(len(planned.steps), 'step')} done")
+        elif planned.steps:
+            say("nothing was written: --yes writes it")
+    return 1 if planned.conflicts or cut else 0
+
+
+def _show_plan(planned: Plan, *, as_json: bool) -> None:
     for step in planned.steps:
-        if given.json:
+        if as_json:
             show(json.dumps({"step": step.kind.value, "path": step.path, "times": step.times}))
         else:
             show(one_line(f"{step.kind.value} {step.path}" + (f" by {step.times}" if step.times else "")))
     for what, items in (("conflict", planned.conflicts), ("left out", planned.left_out)):
         for path, why in items:
-            show(json.dumps({what: path, "why": why}) if given.json else one_line(f"{what}: {path}: {why}"))
+            show(json.dumps({what: path, "why": why}) if as_json else one_line(f"{what}: {path}: {why}"))
     if planned.conflicts:
         say("what has changed since is left as it is: --force reverts it as well")
-    if cut and deletion is not None:
-        say(
-            f"{_deleted(deletion)}; {to} lies within that, when part of them was deleted already:"
-            " --undelete brings back all of them"
-        )
-    if given.yes and planned.steps:
-        client = connected(given, made)
-        try:
-            for done in write(client, planned.steps):
-                say(f"{done} of {counted(len(planned.steps), 'step')} done")
-        finally:
-            client.close()
-    elif planned.steps:
-        say("nothing was written: --yes writes it")
-    return 1 if planned.conflicts or cut else 0
 
 
 def _deleted(deletion: Deletion) -> str:

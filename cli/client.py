@@ -7,9 +7,10 @@ import os
 import re
 import socket
 import ssl
+import threading
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from codec import client as zk
@@ -52,7 +53,7 @@ class Client:
         """`tls`: None for none. `user`: name and password for SASL (DIGEST-MD5). Raises Refused."""
         self._dialogue = Dialogue(max_frame=_LARGEST_REPLY)
         self._frames: list[bytes] = []
-        self._server = socket_address(*server)
+        self.server = socket_address(*server)
         with self._reported():
             self._socket = socket.create_connection(server, timeout=_CONNECT_TIMEOUT)
         try:
@@ -62,8 +63,10 @@ class Client:
                 self._socket.sendall(zk.connect(int(_TIMEOUT * 1000)))
                 while self._dialogue.granted is None:
                     self._receive_some()
-            if not self._dialogue.granted.session:
-                raise Unreachable(f"{self._server} gives no session")
+            #: The session's id, password and timeout.
+            self.granted = self._dialogue.granted
+            if not self.granted.session:
+                raise Unreachable(f"{self.server} gives no session")
             self._socket.settimeout(_TIMEOUT)
             if user is not None:
                 self._authenticate(*user)
@@ -82,18 +85,18 @@ class Client:
             yield
         except TimeoutError as error:
             reason = f"no answer within {_CONNECT_TIMEOUT:.0f} s: is it a port for ZooKeeper clients?"
-            raise Unreachable(f"{self._server}: {reason}") from error
+            raise Unreachable(f"{self.server}: {reason}") from error
         except ssl.SSLCertVerificationError as error:
             reason = f"its certificate is not accepted by --server-ca: {error.verify_message}"
-            raise Unreachable(f"{self._server}: {reason}") from error
+            raise Unreachable(f"{self.server}: {reason}") from error
         except ssl.SSLError as error:
-            raise Unreachable(f"{self._server}: TLS failed: {reason_of(error)}") from error
+            raise Unreachable(f"{self.server}: TLS failed: {reason_of(error)}") from error
         except OSError as error:
             raise Unreachable(
-                f"{self._server}: {error.strerror or f'the connection broke off: {error}'}"
+                f"{self.server}: {error.strerror or f'the connection broke off: {error}'}"
             ) from error
         except MalformedPacket as error:
-            raise Unreachable(f"{self._server} does not answer as a ZooKeeper: {error}") from error
+            raise Unreachable(f"{self.server} does not answer as a ZooKeeper: {error}") from error
 
     def _authenticate(self, name: str, password: str) -> None:
         try:
@@ -117,6 +120,24 @@ class Client:
     def ping(self) -> None:
         """Keep the session alive. The next call passes over the answer. Raises Refused."""
         self._send(zk.PING)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Ping while something else is done that may take longer than the session's timeout."""
+        is_over = threading.Event()
+
+        def ping() -> None:
+            while not is_over.wait(self.granted.timeout_ms / 3000):
+                with suppress(Refused):  # the next call says it
+                    self.ping()
+
+        pinger = threading.Thread(target=ping, daemon=True)
+        pinger.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            pinger.join()
 
     def call(self, request: Request[T]) -> T:
         """Send a request and return what its answer says. Raises Refused."""

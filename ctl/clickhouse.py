@@ -13,8 +13,9 @@ from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cli.client import Client, add_server, connected
+from cli.client import Client, add_server
 from cli.output import CommandFailed, Output, counted, date, table
+from cli.written import tree_to_write
 from codec import client as zk
 from codec.client import Request
 from codec.constants import CreateMode, OpCode
@@ -26,7 +27,6 @@ from proxy.support.environment import clock_ms
 from schema.paths import join
 from schema.znode import session_of
 
-_MOST_PARTS = 200  # of a multi
 _HOUR = 3_600_000  # milliseconds
 
 REPLICA, DATABASE, TABLE = "replica", "database replica", "table"
@@ -153,8 +153,8 @@ def remove(client: Client, left: Left) -> None:
     client.multi(first)
     done = {request.path for request in (*first, *last) if request.opcode == OpCode.DELETE}
     rest = [zk.delete(each) for each in left.nodes if each not in done]
-    for start in range(0, len(rest), _MOST_PARTS):
-        client.multi(rest[start : start + _MOST_PARTS])
+    for some in zk.batches(rest):
+        client.multi(some)
     client.multi(last)
 
 
@@ -231,15 +231,13 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(tree: Tree, given: Any) -> Output:
     """What is left is found in etcd, and removed by a client."""
-    found = find(tree.machine(), given.path, given.replica, given.hours, clock_ms())
-    goes = chosen(found, given.replica) if given.yes else []
-    if goes:
-        client = connected(given, tree.options)
-        try:
+    with tree_to_write(given, tree.options, tree.machine) as (machine, client):
+        found = find(machine, given.path, given.replica, given.hours, clock_ms())
+        goes: list[Left] = []
+        if client:
+            goes = chosen(found, given.replica)
             for left in goes:
                 remove(client, left)
-        finally:
-            client.close()
     return show(found, goes)
 
 

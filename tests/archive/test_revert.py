@@ -186,6 +186,24 @@ def test_what_others_have_changed_is_a_conflict(world: World) -> None:
     assert client.stat(f"{ROOT}/session") is not None
 
 
+def test_a_server_of_another_tree_is_refused(world: World, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    world.client.call(zk.delete(f"{ROOT}/a/b"))
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=f"{etcd_prefix}-other") as other,
+        Client(other.port) as client,
+    ):
+        client.create(ROOT, b"of the other tree")
+        client.create(f"{ROOT}/a")
+        words = ["--to", world.at(), "--force", "--server", other.address, "--yes"]
+        status, lines = world.run("revert", ROOT, *words)
+        refusal = f"{other.address} does not serve the tree under {etcd_prefix}: the session that it gave"
+        assert (status, len(lines), refusal in lines[0]) == (1, 1, True), lines
+        assert client.read(ROOT).data == b"of the other tree"
+        assert client.stat(f"{ROOT}/a/b") is None
+    assert world.revert("--yes")[0] == 0
+    assert world.client.stat(f"{ROOT}/a/b") is not None
+
+
 def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.run("diff", "0x1", "0xffffff")[0] == 2
     world.client.call(zk.delete(f"{ROOT}/a/b"))

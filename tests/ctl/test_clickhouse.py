@@ -141,6 +141,19 @@ def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> Non
     }
 
 
+def test_a_server_of_another_tree_is_refused(tree: Tree, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=f"{etcd_prefix}-other") as other,
+        Client(other.port) as client,
+    ):
+        _replica(client, "r2", "all_0_1_0", "all_4_4_0", "all_5_5_0")
+        refusal = f"{other.address} does not serve the tree under {etcd_prefix}:"
+        with pytest.raises(RuntimeError, match=refusal):
+            tree.run("--yes", "--replica", "r2", "--server", other.address)
+        assert "host" in client.children(f"{_TABLE}/replicas/r2")[0]
+    assert tree.run().keys() == {_REPLICA, _OF_DATABASE}
+
+
 def test_a_removal_that_an_acl_denies_says_so(tree: Tree) -> None:
     queue = f"{_TABLE}/replicas/r2/queue"
     tree.client.call(zk.set_acl(queue, (Acl(Perms.READ, "world", "anyone"),)))

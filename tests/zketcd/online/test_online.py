@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,9 +17,11 @@ import pytest
 from cli import client
 from cli.client import Client
 from codec import client as zk
+from codec.constants import CreateMode
 from codec.jute import Acl
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
+from lab.servers.waiting import wait_until
 from zketcd.__main__ import main
 from zketcd.online import nodes
 from zketcd.online.main import changed_acl
@@ -90,6 +93,19 @@ def test_of_several_servers_the_first_that_gives_a_session_is_used(call: Caller)
     call.server = closed
     assert call("delete", "/a", status=1) == f"zketcd delete: {closed}: Connection refused\n"
     assert working not in call("delete", "/a", status=1)
+
+
+def test_a_session_is_kept_alive_while_another_as_silent_expires(
+    etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, tick_time=100) as server:
+        address = ("127.0.0.1", server.port)
+        with closing(Client(address, [])) as session, closing(Client(address, [])) as silent:
+            silent.call(zk.create("/silent", mode=CreateMode.EPHEMERAL))
+            with session.kept_alive(), closing(Client(address, [])) as watcher:
+                exists = zk.exists("/silent")
+                wait_until(lambda: watcher.call(exists) is None, "the silent session has expired")
+            assert session.call(zk.children("/")).names == ["zookeeper"]
 
 
 @pytest.mark.usefixtures("_impatient")
