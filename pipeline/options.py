@@ -164,7 +164,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="import sessions and their ephemerals as well; clients that reconnect in time continue them",
     )
-    add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
+    add("--overwrite", action="store_true", help="delete the tree under the prefix before importing")
     _add_writing(parser)
     add(
         "--max-txn-ops",
@@ -218,7 +218,7 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         " same options of access as --etcd), or archive:URL",
     )
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
-    add("--overwrite", action="store_true", help="delete everything under the prefix, and start over")
+    add("--overwrite", action="store_true", help="delete the tree under the prefix, and start over")
     add("--until-level", action="store_true", help="end when the tree is level with the source")
     add(
         "--finish",

@@ -53,7 +53,6 @@ class Keyspace:
 
     __slots__ = (
         "_senders",
-        "end",
         "finish",
         "follower",
         "follows",
@@ -69,7 +68,6 @@ class Keyspace:
         "proxies_end",
         "snapshots",
         "snapshots_end",
-        "start",
         "tree",
         "within",
     )
@@ -81,7 +79,6 @@ class Keyspace:
         base = prefix.encode()
         self.prefix = base
         # Each pair is a range [start, end) of etcd's: '0' follows '/' in ASCII.
-        self.start, self.end = base + b"/", base + b"0"
         self.live, self.live_end = base + b"/live/", base + b"/live0"
         self.tree = base + b"/live/tree"
         self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
@@ -100,6 +97,17 @@ class Keyspace:
         self._senders: dict[bytes, str] = {}
         #: Keys that are not ours, of which a reader has warned.
         self.foreign: set[bytes] = set()
+
+    @property
+    def ranges(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Where a tree has keys, as ranges [start, end). All else under the prefix is not ours."""
+        following = self.follows, self.follower, self.finish, self.lag, self.within, self.heard
+        return (
+            *((key, key + b"\0") for key in (self.tree, self.version_1, *following)),
+            (self.proxies, self.proxies_end),
+            (self.log, self.log_end),
+            (self.snapshots, self.snapshots_end),
+        )
 
     @property
     def version_1(self) -> bytes:

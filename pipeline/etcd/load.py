@@ -47,13 +47,13 @@ class Target(NamedTuple):
     record: TreeRecord | None  # the tree's own; also None for one of another schema version
     record_mod: int  # its mod_revision; 0: there is none
     revision: int  # etcd's revision at which it was read
-    keys: int
+    keys: int  # of the tree
     proxies: int  # that are alive, and serve the tree or are about to
     follows: bool = False  # the tree follows another one, so it is not complete
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is stored, or only what an unfinished load has left."""
+        """Whether no tree is stored, or only what an unfinished load has left."""
         record = self.record
         unfinished = record and not record.complete and record.seal is None and not self.follows
         return bool(unfinished) or not self.keys
@@ -96,7 +96,7 @@ async def look(etcd: Etcd, keys: Keyspace) -> Target:
         record,
         found.kvs[0].mod_revision if found.kvs else 0,
         found.revision,
-        await count(etcd, keys.start, keys.end),
+        sum([await count(etcd, *each) for each in keys.ranges]),
         await count(etcd, keys.proxies, keys.proxies_end),
         is_incomplete_with_pages(record) and bool(await count(etcd, keys.follows, keys.follows + b"\0")),
     )
@@ -119,8 +119,8 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
             nodes = f", of {target.nodes} znodes at its last snapshot" if target.record.current else ""
             what = f"a tree{kind}{nodes}"
         return (
-            f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have everything"
-            " under this one deleted (--overwrite)"
+            f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have them deleted"
+            " (--overwrite)"
         )
     if target.proxies:
         return (
@@ -313,17 +313,16 @@ def first_zxid(last_zxid: int) -> int:
 async def clear(
     etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None = None
 ) -> None:
-    """Delete all but the tree's record and the load's own pages, and what the proxies of a copy's source were
-    promised: the next follower may be another one's, and they still count on it.
+    """Delete what a tree has but its record and the load's own pages, and what the proxies of a copy's source
+    were promised: the next follower may be another one's, and they still count on it.
 
-    Some keys at a time: one delete of millions would block etcd. Raises LoadRefused.
+    Nothing else under the prefix: another tree may have its prefix there. Some keys at a time: one delete of
+    millions would block etcd. Raises LoadRefused.
     """
     cleared = 0
-    kept = sorted(
-        ((keys.within, keys.within + b"\0"), (keys.tree, keys.tree + b"\0"), keys.snapshot(load.name))
-    )
-    starts, ends = [keys.start, *(end for _, end in kept)], [*(start for start, _ in kept), keys.end]
-    for start, end in zip(starts, ends, strict=True):
+    own, own_end = keys.snapshot(load.name)
+    whole = [each for each in keys.ranges if each[0] not in (keys.tree, keys.within, keys.snapshots)]
+    for start, end in (*whole, (keys.snapshots, own), (own_end, keys.snapshots_end)):
         first = start
         async for page in keys_of(etcd, start, end):
             await guarded(etcd, keys, load, [Delete(first, page[-1] + b"\0")])

@@ -1,6 +1,7 @@
 """Keys: what is built comes back, the ranges hold what they should, anything else is refused."""
 
 import contextlib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -44,7 +45,7 @@ def test_every_key_is_taken_apart_again(incarnation: str, number: int) -> None:
         (KEYS.state_page(name), ParsedKey(KeyKind.PAGE, incarnation, number)),
     ):
         assert KEYS.parse(key) == expected
-        assert _within(key, KEYS.start, KEYS.end)
+        assert any(_within(key, *each) for each in KEYS.ranges)
         assert _within(key, KEYS.live, KEYS.live_end) is (expected.kind is not KeyKind.PAGE)
         assert _within(key, KEYS.proxies, KEYS.proxies_end) is (expected.kind is KeyKind.PROXY)
         assert _within(key, KEYS.log, KEYS.log_end) is (expected.kind is KeyKind.ENTRY)
@@ -86,7 +87,7 @@ snapshot/x-cafe/state
 @one_by_one("rest", ["", *_FOREIGN.split()])
 def test_foreign_keys_are_refused(rest: str) -> None:
     with pytest.raises(ForeignKey, match="not a key of zketcd's schema"):
-        KEYS.parse(KEYS.start + rest.encode())
+        KEYS.parse(b"/some/prefix/" + rest.encode())
 
 
 @one_by_one("prefix", ["/some/prefix2", "/some/prefi", "/some/prefix/more", "/other", "/some"])
@@ -98,17 +99,17 @@ def test_keys_of_a_prefix_next_to_ours_are_foreign(prefix: str) -> None:
             KEYS.parse(key)
 
 
-@pytest.mark.parametrize(("one", "other"), [("/zk", "/zk2"), ("/zk", "/zk0"), ("/zk", "/zk-"), ("a", "b")])
-def test_prefixes_of_which_one_begins_the_other_do_not_overlap(one: str, other: str) -> None:
-    first, second = sorted([Keyspace(one), Keyspace(other)], key=lambda keys: keys.start)
-    assert first.end <= second.start
+@one_by_one("other", ["/zk2", "/zk0", "/zk-", "/zk/a", "/zk/tree", "/zk/follow", "zk"])
+def test_trees_do_not_overlap_where_one_prefix_begins_the_other(other: str) -> None:
+    ranges = sorted((*Keyspace("/zk").ranges, *Keyspace(other).ranges))
+    assert all(end <= start for (_, end), (start, _) in pairwise(ranges))
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_key_of_ours_or_refused(rest: bytes) -> None:
     for space in (b"", b"live/", b"live/log/", b"live/proxy/", b"snapshot/", b"snapshot/1-a/"):
         with contextlib.suppress(ForeignKey):
-            KEYS.parse(KEYS.start + space + rest)
+            KEYS.parse(b"/some/prefix/" + space + rest)
     with contextlib.suppress(ForeignKey):
         KEYS.parse(rest)
 

@@ -117,10 +117,10 @@ async def test_a_damaged_entry_counts_as_an_epoch(etcd: FakeEtcdClient) -> None:
     assert (await begin(etcd, KEYS, overwrite=True)).zxid == 1 << 32
 
 
-@pytest.mark.parametrize("key", [KEYS.version_1, b"/t/of/others"])
+@pytest.mark.parametrize("key", [KEYS.version_1, KEYS.heard, b"/t/snapshot/of/others"])
 async def test_what_is_no_tree_of_this_version_goes_on_request(etcd: FakeEtcdClient, key: bytes) -> None:
-    await etcd.txn(Txn((), (Put(key, b'{"version":1}'), Put(b"/t/node//a", b""))), 1)
-    with pytest.raises(LoadRefused, match="holds 2 keys already: no tree of this version"):
+    await etcd.txn(Txn((), (Put(key, b'{"version":1}'),)), 1)
+    with pytest.raises(LoadRefused, match="holds 1 keys already: no tree of this version"):
         await begin(etcd, KEYS)
     await begin(etcd, KEYS, overwrite=True)
     assert keys_in(etcd) == [KEYS.tree]
@@ -228,12 +228,25 @@ def test_zxids_go_on_in_a_new_epoch() -> None:
 
 async def test_leftovers_of_any_kind_are_cleared(etcd: FakeEtcdClient) -> None:
     first = await begin(etcd, KEYS)
-    for key in (b"/t/a", b"/t/live", b"/t/live/log/p/0000000000000001", b"/t/live/trees", b"/t/zzz", b"/t0"):
+    leftovers = (KEYS.entry("p", 1), KEYS.log + b"a", first.counter(KEYS), page(first, 1), KEYS.follower)
+    others = (b"/s", b"/t/a", b"/t/live", b"/t/live/trees", b"/t/zzz", b"/t0")
+    for key in (*leftovers, *others):
         await etcd.txn(Txn((), (Put(key, b""),)), 1)
-    await etcd.txn(Txn((), (Put(b"/s", b""),)), 1)
     second = await begin(etcd, KEYS)
     assert second.name != first.name
-    assert keys_in(etcd) == [b"/s", KEYS.tree, b"/t0"]
+    assert keys_in(etcd) == sorted((*others, KEYS.tree))
+
+
+async def test_a_tree_whose_prefix_lies_below_stays(etcd: FakeEtcdClient) -> None:
+    below = Keyspace("/t/below")
+    await load_tree(etcd, below, ROWS)
+    await etcd.txn(Txn((), (Put(below.proxy("someone"), b""), Put(below.entry("someone", 1), b""))), 1)
+    there = keys_in(etcd)
+    target = await look(etcd, KEYS)
+    assert (target.is_empty, target.keys) == (True, 0)
+    await load_tree(etcd, KEYS, ROWS)
+    await begin(etcd, KEYS, overwrite=True)
+    assert keys_in(etcd) == sorted((*there, KEYS.tree))
 
 
 async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:

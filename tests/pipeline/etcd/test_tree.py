@@ -115,9 +115,10 @@ async def test_what_cannot_be_replayed_is_told(etcd: FakeEtcdClient) -> None:
 def test_a_user_with_read_permission_alone(tmp_path: Path) -> None:
     """Commands and Spark's reader, on a tree whose log has gone on since its only snapshot."""
     with EtcdServer("--bcrypt-cost=4") as server:
-        keys = Keyspace("/tenant")
         asyncio.run(_filled(server.endpoint))
-        admin.enable_authentication(server.endpoint, "reader", "secret", keys.start, keys.end, write=False)
+        admin.enable_authentication(
+            server.endpoint, "reader", "secret", b"/tenant/", b"/tenant0", write=False
+        )
         as_reader = ["--etcd-user", "reader", "--etcd-password", "secret"]
         there = f"etcd://{server.address}/tenant"
         before = asyncio.run(_revision(server.endpoint))

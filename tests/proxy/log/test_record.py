@@ -32,7 +32,7 @@ async def test_a_record_is_made_once_and_never_over_leftovers() -> None:
 @pytest.mark.parametrize("stray", ["live/log/note", "snapshot/note"])
 async def test_a_key_of_another_program_where_a_new_tree_would_lie_is_named(stray: str) -> None:
     tree = Tree()
-    tree.change(Put(tree.keys.start + stray.encode(), b""))
+    tree.change(Put(tree.keys.prefix + b"/" + stray.encode(), b""))
     with pytest.raises(TreeNotServable, match=f"keys of another program, such as b'/t/{stray}': delete"):
         await create(tree.etcd, tree.keys, 1)
 
