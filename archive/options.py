@@ -57,7 +57,7 @@ def _archive(made: ArgumentParser) -> None:
     add(
         "--accept-cluster",
         action="store_true",
-        help="continue although the archive's tree was in another etcd cluster",
+        help="continue although the archive's tree was in another etcd cluster, or under another prefix",
     )
     add(
         "--metrics",

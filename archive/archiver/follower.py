@@ -17,8 +17,8 @@ from archive.archiver.stats import Stats
 from archive.archiver.writer import RunWriter
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run
-from archive.files.names import Point
-from archive.files.store import Store
+from archive.files.names import PREFIX, Point
+from archive.files.store import Missing, Store
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.follow.catch_up import Loaded
@@ -58,6 +58,12 @@ class _Restart(Exception):
 class OtherTree(ArchiveError):
     """The archive belongs to another tree."""
 
+    def __init__(self, there: str, here: str) -> None:
+        super().__init__(
+            f"the archive has {there}, and this is {here}. Each tree needs an archive of its own. If this is"
+            " the same tree, which has moved, run `zketcd archive URL --accept-cluster` once"
+        )
+
 
 class Archiver:
     """Archives one tree."""
@@ -73,7 +79,8 @@ class Archiver:
         stats: Stats | None = None,
         clock: Clock = HOST.clock,
     ) -> None:
-        """`keep_ms`: delete what is older; 0: nothing. `accept_cluster`: the tree moved to another etcd."""
+        """`keep_ms`: delete what is older; 0: nothing. `accept_cluster`: the tree moved to another etcd
+        or prefix."""
         self._etcd = etcd
         self._keys = keys
         self._store = store
@@ -110,6 +117,7 @@ class Archiver:
         await asyncio.to_thread(self._store.tidy)
         await asyncio.to_thread(self._retention.begin, catalog)
         loaded, run, start = await _Beginning(self, catalog).resume()
+        await asyncio.to_thread(self._store.put, f"{run}/{PREFIX}", self._keys.prefix)
         await _Attempt(self, loaded, run, start).run()
 
 
@@ -125,12 +133,24 @@ class _Beginning:
         """The state where the archive ends, or where a new run begins; its run and its point."""
         cluster = (await self._etcd.status(TIMEOUT)).cluster_id
         last = self._catalog.runs[-1] if self._catalog.runs else None
-        if last is not None and last.cluster == cluster and not last.holes:
+        moved = last is not None and await asyncio.to_thread(self._has_other_prefix, last)
+        if last is not None and last.cluster == cluster and not moved and not last.holes:
             loaded = await self._continued(last)
             if loaded is not None:
                 log.info("continuing after %d entries, zxid 0x%x", last.end.entries, last.end.zxid)
                 return loaded, last.name, last.end
         return await self._new(last, cluster)
+
+    def _has_other_prefix(self, run: Run) -> bool:
+        """Whether the run's tree was under another prefix. Raises OtherTree if that is not accepted."""
+        ours = self._keys.prefix
+        try:
+            prefix = self._store.get(f"{run.name}/{PREFIX}")
+        except Missing:  # an older release has written the run
+            prefix = ours
+        if prefix != ours and not self._archiver._accept_cluster:
+            raise OtherTree(f"the tree under {prefix.decode()}", ours.decode())
+        return prefix != ours
 
     async def _continued(self, run: Run) -> Loaded | None:
         """The state at the run's end, if the log has it and it is the same."""
@@ -159,11 +179,7 @@ class _Beginning:
         machine = loaded.machine
         known = (cluster, machine.cluster_id)
         if last is not None and last.cluster not in known and not self._archiver._accept_cluster:
-            raise OtherTree(
-                f"the archive has a tree of the etcd cluster {last.cluster:016x}, and this is {cluster:016x}."
-                " Each tree needs an archive of its own. If this is the same tree in another cluster, run"
-                " `zketcd archive URL --accept-cluster` once"
-            )
+            raise OtherTree(f"a tree of the etcd cluster {last.cluster:016x}", f"{cluster:016x}")
         now = int(self._archiver._clock.time() * 1000)
         entries = loaded.caught.entries
         clock = min([now, *(decode_entry(kv.value).clock for kv in entries[:1])]) if machine.entries else 0

@@ -4,6 +4,7 @@
 <run>/<first>-<point>.paths      its index
 <run>/<point>.snapshot           a state
 <run>/complete                   up to when the run is known to be complete
+<run>/prefix                     the tree's prefix in etcd, as text
 clock                            the archive's own clock, by which retention goes
 <run>                            UTC time at which it began, and etcd's cluster id
 <point>                          entries, position, zxid, clock
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 COMPLETE = "complete"
 CLOCK = "clock"
+PREFIX = "prefix"
 _LOG, _PATHS, _SNAPSHOT = ".log", ".paths", ".snapshot"
 _POINT = r"(\d{16})-(\d{16})-([0-9a-f]{16})-(\d{16})"
 _RUN = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{16}")

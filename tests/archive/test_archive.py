@@ -1,5 +1,6 @@
 """An archive of a served tree: its states are those that clients saw, whatever was killed or truncated."""
 
+import asyncio
 import json
 import shutil
 from itertools import pairwise
@@ -8,15 +9,18 @@ from random import Random
 
 import pytest
 
-from archive.files.catalog import NotArchived
+from archive.archiver.follower import Archiver, OtherTree
+from archive.files.catalog import Catalog, NotArchived
 from archive.files.moment import moment
 from archive.files.names import parse
-from archive.files.store import store_of
+from archive.files.store import Directory, store_of
 from archive.past.history import History
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
 from tests.proxy.etcd import admin
+from tests.proxy.log import trees
+from tests.proxy.log.proxies import until
 
 
 def _assert_same(url: str, seen: list[Seen]) -> None:
@@ -153,6 +157,34 @@ def test_an_archive_of_another_tree_is_refused(
         words = [archive.url, "--etcd", own_etcd_server.endpoint]
         status, out = archive.run("archive", *words)
         assert (status, "Each tree needs an archive of its own" in out) == (1, True)
+
+
+async def test_an_archive_of_another_prefix_is_refused(tmp_path: Path) -> None:
+    first = await trees.Tree().make("a")
+    second = await trees.Tree(first.etcd, "/second").make("b")
+    store = Directory(str(tmp_path / "archive"))
+
+    def runs() -> dict[str, bytes]:
+        """Each run's prefix."""
+        names = [run.name for run in Catalog(store.list()).runs]
+        return {name: store.get(f"{name}/prefix") for name in names if f"{name}/prefix" in store.list()}
+
+    async def archived(archiver: Archiver, prefixes: list[bytes]) -> None:
+        archiving = asyncio.create_task(archiver.run())
+        await until(lambda: list(runs().values()) == prefixes)
+        archiving.cancel()
+        await asyncio.gather(archiving, return_exceptions=True)
+
+    await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
+    with pytest.raises(OtherTree, match="has the tree under /t, and this is /second"):
+        await Archiver(second.etcd, second.keys, store).run()
+    assert list(runs().values()) == [b"/t"]
+    # An archive of an older release gets the prefix once it is continued.
+    await asyncio.to_thread(store.delete, f"{next(iter(runs()))}/prefix")
+    await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
+    await archived(Archiver(second.etcd, second.keys, store, accept_cluster=True), [b"/t", b"/second"])
+    with pytest.raises(OtherTree):
+        await Archiver(first.etcd, first.keys, store).run()
 
 
 @pytest.mark.real
