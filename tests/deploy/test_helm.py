@@ -268,7 +268,7 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     (container,) = spec["containers"]
     assert container["command"][1:] == ["-m", "zketcd"]
     given = of_tool(container, container["args"])
-    assert (given.command, given.keep, given.folder) == ("backup", 7, Path("/backup"))
+    assert (container["args"][0], given.keep, given.folder) == ("backup", 7, Path("/backup"))
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
     files = (given.etcd_ca, given.etcd_password_file)
     assert {str(Path(file).parent) for file in files} == mounted - {"/backup"}
