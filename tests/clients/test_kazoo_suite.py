@@ -31,6 +31,9 @@ EXCEPTIONS = {
 }
 # Tests that a server may fail in one way, with what pytest says then.
 RACES = {
+    # It waits for three threads, 0.2 s each, and looks then at what they have got. On a busy machine one has
+    # no answer yet.
+    "kazoo.tests.test_queue.KazooLockingQueueTests.test_concurrent_execution": "result.count(None) == 2",
     # The client sends 1 MB, and drops its connection in the next turn of its loop. On a busy machine it
     # comes so late that the server has answered.
     "kazoo.tests.test_connection.TestConnectionDrop.test_connection_dropped": "DID NOT RAISE ConnectionLoss",
