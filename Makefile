@@ -189,7 +189,7 @@ test: setup-test ## Run all tests, those that need no server first; then, withou
 	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only tells.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
-unit: setup-dev ## Run the tests of the product that need no server and are quick (75 s of CPU time)
+unit: setup-dev ## Run the tests of the product that need no server and are quick (75 to 105 s of CPU time)
 	HYPOTHESIS_PROFILE=quick $(VENV)/python tools/test_in_shares.py 2 -m "not real and not long" $(ARGS)
 
 properties: setup-dev ## Run the property tests with forty times as many examples as `make test`
