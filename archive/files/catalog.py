@@ -70,9 +70,10 @@ def _begun(run: str) -> int:
     return int(datetime.fromisoformat(run.partition("-")[0]).timestamp() * 1000)
 
 
-def _is_run(name: str) -> bool:
+def _has_date(run: str) -> bool:
+    """Whether its name's date is possible; `names.is_run` looks at its form alone."""
     try:
-        _begun(name)
+        _begun(run)
     except ValueError:
         return False
     return True
@@ -102,7 +103,9 @@ class Catalog:
             elif file is not None:
                 segments.append(file)
         # A run without a snapshot was begun, and its archiver was killed.
-        self.runs = [Run(name, *parts) for name, parts in sorted(found.items()) if parts[0] and _is_run(name)]
+        self.runs = [
+            Run(name, *parts) for name, parts in sorted(found.items()) if parts[0] and _has_date(name)
+        ]
 
     def check_filled(self) -> None:
         """Raises NotArchived."""
