@@ -57,7 +57,8 @@ class _Given:
 
     def __init__(self, number: int, marked: object) -> None:
         self.number = number
-        self.marked = marked  # its mark when its socket was sent
+        #: Its mark when its socket was sent; None if its state and watches were not sent with it.
+        self.marked = marked
         self.watches: Paths = (set(), set(), set(), set())
 
     def changes(self, now: Paths) -> Iterator[Change]:
@@ -154,9 +155,11 @@ class Sender:
             for each in some:
                 if each.outbound.fd < 0:
                     continue  # it is closed by now
+                marked = None
                 if self._frozen:
                     each.regulate()  # it has come after the others were frozen
-                marked = mark(each) if each.can_move and each.is_quiet else None
+                elif each.can_move and each.is_quiet:
+                    marked = mark(each)
                 self._given[each] = _Given(len(self._given), marked)
                 clients.append(
                     (
@@ -168,7 +171,7 @@ class Sender:
                 fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
-            if not self._frozen:  # else only once, when nothing changes them any more
+            if not self._frozen:  # else only once, by `_pass_clients`, when nothing changes them any more
                 await _pass_watches(channel, map(self._copied, some))
 
     def _copied(self, connection: Connection) -> Change:

@@ -29,6 +29,16 @@ def _channel() -> Any:
     return MagicMock(receive=receive, send=AsyncMock())
 
 
+def _sent() -> tuple[list[tuple[str, Any]], Any]:
+    """What is sent by a channel: the kinds of messages, and the changes of watches; and the channel."""
+    sent: list[tuple[str, Any]] = []
+
+    async def send(kind: str, _fds: Any = None, **fields: Any) -> None:
+        sent.append((kind, fields.get("changes")))
+
+    return sent, MagicMock(send=send, receive=AsyncMock())
+
+
 async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -> None:
     """Its append may take effect after its end. This proxy applied nothing more then (stormy seed 133)."""
     server = MagicMock(place={}, connections=[], thaw=AsyncMock())
@@ -62,6 +72,29 @@ async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the
     os.close(number)  # still open
 
 
+async def test_a_client_that_came_between_the_sockets_and_the_freeze_keeps_its_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It lost them without a word: nothing had changed since its socket was sent, so nothing was sent."""
+    monkeypatch.setattr(Outbound, "fd", 3)
+    monkeypatch.setattr(Outbound, "unsent", 0)
+    before, since = established(), established()
+    since.send(framed(1, OpCode.EXISTS, pack_string("/a") + b"\1"))
+    sent, channel = _sent()
+    server: Any = MagicMock(connections=[before.connection])
+    sender = Sender(server, {})
+    await sender._pass_sockets(channel)
+    server.connections.append(since.connection)
+    sender._frozen = True
+    await sender._pass_sockets(channel)
+    assert await sender._pass_clients(channel) == 2
+    assert sent == [
+        *[("sockets", None)] * 2,
+        ("watches", [(1, True, [["/a"], [], [], []])]),
+        ("clients", None),
+    ]
+
+
 async def test_while_clients_wait_only_watches_that_have_changed_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -70,12 +103,7 @@ async def test_while_clients_wait_only_watches_that_have_changed_are_sent(
     pings, watches = established(), established()
     for client in (pings, watches):
         client.send(framed(1, OpCode.EXISTS, pack_string("/a") + b"\1"))
-    sent: list[tuple[str, Any]] = []
-
-    async def send(kind: str, _fds: Any = None, **fields: Any) -> None:
-        sent.append((kind, fields.get("changes")))
-
-    channel: Any = MagicMock(send=send, receive=AsyncMock())
+    sent, channel = _sent()
     server: Any = MagicMock(connections=[pings.connection, watches.connection])
     sender = Sender(server, {})
     await sender._pass_sockets(channel)
