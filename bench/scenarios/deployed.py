@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench import summary
+from bench.errors import EffectsDiffer
 from bench.run import rotated
 from bench.scenarios import Cell, Table
 from bench.scenarios.many_servers import Servers, charged, drive_all
@@ -115,7 +116,10 @@ def _measured(servers: Servers, load: Load, seconds: float, root: str, turn: int
     workload = load.workload(root.encode(), load.clients, 0)
     ports = rotated(servers.ports, turn)
     before = _entries(servers)
-    ran = charged(servers, partial(drive_all, ports, workload, seconds, load.depth))
+    try:
+        ran = charged(servers, partial(drive_all, ports, workload, seconds, load.depth))
+    except EffectsDiffer as error:
+        raise EffectsDiffer(f"{servers.label}: {error}") from error
     combined, entries = (after - earlier for after, earlier in zip(_entries(servers), before, strict=True))
     answered = sum(ran.timing.counts)
     latency = summary.percentiles(ran.timing.samples, (0.5,))[0] / 1e6
