@@ -30,7 +30,7 @@ from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import keep_changes
-from proxy.support.environment import HOST, Clock
+from proxy.support.environment import HOST, Clock, clock_ms
 from proxy.support.tasks import together
 from schema.entry import decode_entry
 from schema.errors import BadValue
@@ -349,13 +349,10 @@ class _Attempt:
                 self._writer.change(index, machine.zxid, recorded)
             changes.clear()
         machine.end()
-        self._writer.entry(item)
-        self._point = Point(
-            machine.entries,
-            max(item.position, point.position),
-            machine.zxid,
-            max(entry.clock, point.clock),
-        )
+        # A proxy whose clock is ahead does not take the archive there: nothing since would be found by its time.
+        clock = max(point.clock, min(entry.clock, clock_ms(self._clock)))
+        self._point = Point(machine.entries, max(item.position, point.position), machine.zxid, clock)
+        self._writer.entry(item, clock)
 
     async def _flush(self) -> None:
         digest = self._machine.digest.settle(self._machine.tree.nodes)

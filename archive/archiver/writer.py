@@ -42,6 +42,7 @@ class RunWriter:
         self._run = run
         self._start = start
         self._records: list[Written] = []
+        self._clocks: list[int] = []
         self._changes: list[Change] = []
         self._put: Segment | None = None  # the open segment as it is in the store
         #: The bytes of the open segment, and those of them that are not in the store.
@@ -52,9 +53,10 @@ class RunWriter:
         """Whether the open segment has to be written."""
         return self.size >= MOST
 
-    def entry(self, record: Written) -> None:
-        """An entry takes effect."""
+    def entry(self, record: Written, clock: int) -> None:
+        """An entry takes effect. `clock`: the archive's, in milliseconds since 1970."""
         self._records.append(record)
+        self._clocks.append(clock)
         self.size += len(record.value)
         self.pending += len(record.value)
 
@@ -74,7 +76,7 @@ class RunWriter:
         if not self.pending:
             return 0
         written = Segment(self._start.entries, end)
-        content = Content(self._start, end, digest, self._records, self._changes)
+        content = Content(self._start, end, digest, self._records, self._clocks, self._changes)
         value = segment.encode(content)
         self.pending = 0
         await self._write(written.name, value)
@@ -82,7 +84,7 @@ class RunWriter:
         if self.is_full:
             await self._write(written.index_name, index.encode({change.path for change in self._changes}))
             self._start, self._put = end, None
-            self._records, self._changes = [], []
+            self._records, self._clocks, self._changes = [], [], []
             self.size = 0
         if former is not None:
             await asyncio.to_thread(self._store.delete, f"{self._run}/{former.name}")

@@ -9,7 +9,7 @@ clock                            the archive's own clock, by which retention goe
 <run>                            UTC time at which it began, and etcd's cluster id
 <point>                          entries, position, zxid, clock
 
-Equal names mean equal content. So two archivers do no harm, and what was put twice is the same.
+Equal names mean equal entries. So two archivers do no harm, and what was put twice is the same.
 """
 
 import re
@@ -32,7 +32,7 @@ class Point(NamedTuple):
     entries: int  # before it, since the tree began
     position: int  # etcd's revision at which the last of them took effect
     zxid: int
-    clock: int  # the largest one of the entries before it: milliseconds since 1970
+    clock: int  # the largest one of the entries before it, or the archiver's if that is less: ms since 1970
 
     def __str__(self) -> str:
         return f"{self.entries:016d}-{self.position:016d}-{self.zxid:016x}-{self.clock:016d}"

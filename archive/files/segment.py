@@ -47,6 +47,8 @@ class Content(NamedTuple):
     end: Point
     digest: int  # of the state at `end`
     records: list[Written]
+    #: The archive's, with each record: milliseconds since 1970. They never go back.
+    clocks: list[int]
     changes: list[Change]
 
 
@@ -63,6 +65,7 @@ def encode(content: Content) -> bytes:
             *(record.number for record in records),
             *(names[record.incarnation] for record in records),
             *(len(record.value) for record in records),
+            *content.clocks,
         ),
     ]
     paths: list[bytes] = []
@@ -97,7 +100,7 @@ def decode(value: bytes) -> Content:
         while texts.remaining:
             names.append(texts.text())
         columns = fields.unpack(_records(count))
-        positions, numbers, indexes, sizes = _split(columns, count, 4)
+        positions, numbers, indexes, sizes, clocks = _split(columns, count, 5)
         of_changes = _split(fields.unpack(_changes(changed)), changed, 9)
         zxid, entry, request, before, after, size_before, size_after, lengths, kind = of_changes
         paths = [to_text(fields.raw(length)) for length in lengths]
@@ -112,12 +115,12 @@ def decode(value: bytes) -> Content:
         Change(*row)
         for row in zip(entry, request, kind, zxid, paths, before, after, size_before, size_after, strict=True)
     ]
-    return Content(Point(*points[:4]), Point(*points[4:]), digest, records, changes)
+    return Content(Point(*points[:4]), Point(*points[4:]), digest, records, list(clocks), changes)
 
 
 def _records(count: int) -> Struct:
-    """Of entries: positions, numbers, indexes of incarnations, sizes."""
-    return Struct(f">{count}q{count}q{count}I{count}I")
+    """Of entries: positions, numbers, indexes of incarnations, sizes, clocks."""
+    return Struct(f">{2 * count}q{2 * count}I{count}q")
 
 
 def _changes(count: int) -> Struct:

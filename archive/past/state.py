@@ -97,12 +97,12 @@ def replay(
     applied = machine.entries - content.start.entries
     for record in content.records[:applied]:
         position = max(position, record.position)
-    for record in content.records[applied:]:
+    for record, clock in zip(content.records[applied:], content.clocks[applied:], strict=True):
         position = max(position, record.position)
         entry = entry_of(record)
         if (
             machine.entries >= upto
-            or (moment.by is By.TIME and entry.clock > moment.value)
+            or (moment.by is By.TIME and clock > moment.value)
             or (moment.by is By.POSITION and position > moment.value)
         ):
             return

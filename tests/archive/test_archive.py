@@ -10,13 +10,15 @@ from random import Random
 import pytest
 
 from archive.archiver.follower import Archiver, OtherTree
-from archive.files.catalog import Catalog, NotArchived
-from archive.files.moment import moment
+from archive.files.catalog import Catalog, NotArchived, Run
+from archive.files.moment import moment, time
 from archive.files.names import parse
 from archive.files.store import Directory, store_of
 from archive.past.history import History
+from archive.past.state import state_at
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
+from proxy.support.environment import Clock
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
 from tests.proxy.etcd import admin
 from tests.proxy.log import trees
@@ -185,6 +187,54 @@ async def test_an_archive_of_another_prefix_is_refused(tmp_path: Path) -> None:
     await archived(Archiver(second.etcd, second.keys, store, accept_cluster=True), [b"/t", b"/second"])
     with pytest.raises(OtherTree):
         await Archiver(first.etcd, first.keys, store).run()
+
+
+class _Settable(Clock):
+    """The clock of the archiver's host."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_795_420_800.0
+
+    def time(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+async def test_a_proxy_whose_clock_is_ahead_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what follows, all would have its time: for hours, or for years."""
+    host = _Settable()
+    store = Directory(str(tmp_path / "archive"))
+
+    async def write(incarnation: str, path: str, ahead: float = 0.0) -> None:
+        host.seconds += 60
+        monkeypatch.setattr(trees, "CLOCK", int((host.seconds + ahead) * 1000))
+        await tree.create(incarnation, path)
+        await until(lambda: any(run.end.entries == sum(tree.numbers.values()) for run in _runs(store)))
+
+    monkeypatch.setattr(trees, "CLOCK", int(host.seconds * 1000))
+    tree = await trees.Tree().make("a", "b")
+    archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store, clock=host).run())
+    await write("a", "/early")
+    await write("b", "/ahead", 3 * 3600.0)
+    await write("a", "/late")
+    between = time(int((host.seconds + 30) * 1000))
+    await write("a", "/last")
+    archiving.cancel()
+    await asyncio.gather(archiving, return_exceptions=True)
+
+    nodes = state_at(store, between).tree.nodes
+    assert [path in nodes for path in ("/early", "/ahead", "/late", "/last")] == [True, True, True, False]
+    assert [event.change for event in History(store, "/late", until=between).events()] == ["created"]
+    with pytest.raises(NotArchived):
+        state_at(store, time(int((host.seconds + 3600) * 1000)))
+
+
+def _runs(store: Directory) -> list[Run]:
+    return Catalog(store.list()).runs
 
 
 @pytest.mark.real

@@ -32,11 +32,17 @@ _POINTS = some.builds(Point, *[_NUMBERS] * 4)
 _SMALL = some.integers(-1, 2**31 - 1)
 _PATHS = some.text(some.characters(exclude_characters="/\0"), min_size=1).map(lambda name: f"/a/{name}")
 _CONTENTS = some.builds(
-    Content,
+    lambda start, end, digest, records, changes: Content(
+        start, end, digest, [each for each, _ in records], [clock for _, clock in records], changes
+    ),
     _POINTS,
     _POINTS,
     some.integers(0, 2**64 - 1),
-    some.lists(some.builds(Written, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
+    some.lists(
+        some.tuples(
+            some.builds(Written, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary()), _NUMBERS
+        )
+    ),
     some.lists(
         some.builds(
             Change,
@@ -64,7 +70,7 @@ def test_a_segment_of_any_size_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(compression, "MAX_BODY", 100_000)
     paths = [f"/{number}{'x' * 10_000}" for number in range(20)]
     changes = [Change(0, 0, segment.DELETED, 7, path, 1, -1, 0, -1) for path in paths]
-    content = Content(point(1), point(2), 0, [Written(1, "a", 1, b"entry")], changes)
+    content = Content(point(1), point(2), 0, [Written(1, "a", 1, b"entry")], [1000], changes)
     assert segment.decode(segment.encode(content)) == content
 
 

@@ -45,7 +45,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     number, value, why = _ENTRIES[request.param]
     start, end = Point(0, 1, 0, 0), Point(1, 5, 2, 1000)
     change = Change(0, 0, segment.CREATED, 2, "/s", -1, 0, -1, 1)
-    content = Content(start, end, 0, [Written(5, "A", number, value)], [change])
+    content = Content(start, end, 0, [Written(5, "A", number, value)], [1000], [change])
     os.mkdir(tmp_path / _RUN)
     (tmp_path / _RUN / Snapshot(start).name).write_bytes(container.encode(container.captured(new_machine(1))))
     (tmp_path / _RUN / Segment(0, end).name).write_bytes(segment.encode(content))
