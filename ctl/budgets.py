@@ -65,6 +65,12 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
             )
         now = f"is {rates_text(rule)} now" if rule.writes or rule.bytes else "is removed"
         lines.append(f"the budget of {rule.path} {now}")
+    there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
+    if action == "set" and (left := [rule.path for rule in rules if rule.path not in there]):
+        raise CommandFailed(
+            f"another command has changed budgets meanwhile: of {len(rules)} there is none of {', '.join(left)}."
+            f" A tree has at most {MOST_BUDGETS}"
+        )
     return Output([rule._asdict() for rule in rules], lines)
 
 
