@@ -68,7 +68,7 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
     there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
     if action == "set" and (left := [rule.path for rule in rules if rule.path not in there]):
         raise CommandFailed(
-            f"another command has changed budgets meanwhile: of {len(rules)} there is none of {', '.join(left)}."
+            f"another command has changed budgets meanwhile: there is none of {', '.join(left)}."
             f" A tree has at most {MOST_BUDGETS}"
         )
     return Output([rule._asdict() for rule in rules], lines)

@@ -128,13 +128,14 @@ class _Beginning:
         self._archiver = archiver
         self._etcd, self._keys, self._store = archiver._etcd, archiver._keys, archiver._store
         self._catalog = catalog
+        self._is_damaged = False
 
     async def resume(self) -> tuple[Loaded, str, Point]:
         """The state where the archive ends, or where a new run begins; its run and its point."""
         cluster = (await self._etcd.status(TIMEOUT)).cluster_id
         last = self._catalog.runs[-1] if self._catalog.runs else None
         moved = last is not None and await asyncio.to_thread(self._has_other_prefix, last)
-        if last is not None and last.cluster == cluster and not moved and not last.holes:
+        if last is not None and last.cluster == cluster and not moved:
             loaded = await self._continued(last)
             if loaded is not None:
                 log.info("continuing after %d entries, zxid 0x%x", last.end.entries, last.end.zxid)
@@ -156,8 +157,13 @@ class _Beginning:
         """The state at the run's end, if the log has it and it is the same."""
         try:
             digest = await asyncio.to_thread(self._digest, run)
+        except BadValue as error:
+            log.error("the last run of the archive is damaged, and not continued: %s", error)
+            self._is_damaged = True
+            return None
+        try:
             loaded = await self._load(Wanted(entries=run.end.entries))
-        except (NotInLog, BadValue) as error:
+        except NotInLog as error:
             log.error("the archive cannot be continued after %d entries: %s", run.end.entries, error)
             return None
         machine = loaded.machine
@@ -167,9 +173,20 @@ class _Beginning:
         return None
 
     def _digest(self, run: Run) -> int:
-        if run.segments:
-            return segment.decode(self._store.get(run.path(run.segments[-1]))).digest
-        return container.decode(self._store.get(run.path(run.snapshots[-1]))).digest
+        """Of the state at the run's end. Raises BadValue, StoreError."""
+        if run.holes:
+            first, last = run.holes[0]
+            raise BadValue(f"the segments with the entries {first + 1} to {last} are missing")
+        if not run.segments:
+            return container.decode(self._store.get(run.path(run.snapshots[-1]))).digest
+        name = run.path(run.segments[-1])
+        try:
+            content = segment.decode(self._store.get(name))
+        except BadValue as error:
+            raise BadValue(f"{name}: {error}") from error
+        if content.end != run.end:
+            raise BadValue(f"{name} is about other entries than its name says")
+        return content.digest
 
     async def _new(self, last: Run | None, cluster: int) -> tuple[Loaded, str, Point]:
         found = await look(self._etcd, self._keys)
@@ -188,8 +205,9 @@ class _Beginning:
         name = f"{begun}Z-{cluster:016x}"
         if last is not None and start.entries <= last.end.entries:
             log.warning(
-                "etcd was restored from a backup: another run begins after %d entries, zxid 0x%x."
-                " What the restore undid stays in the archive up to %d entries, zxid 0x%x",
+                "%s: another run begins after %d entries, zxid 0x%x."
+                " What the former one has stays in the archive, up to %d entries, zxid 0x%x",
+                "the archive is damaged" if self._is_damaged else "etcd was restored from a backup",
                 start.entries,
                 start.zxid,
                 last.end.entries,
@@ -349,7 +367,7 @@ class _Attempt:
                 self._writer.change(index, machine.zxid, recorded)
             changes.clear()
         machine.end()
-        # A proxy whose clock is ahead does not take the archive there: nothing since would be found by its time.
+        # A proxy whose clock is ahead does not take the archive there: all since would have its time.
         clock = max(point.clock, min(entry.clock, clock_ms(self._clock)))
         self._point = Point(machine.entries, max(item.position, point.position), machine.zxid, clock)
         self._writer.entry(item, clock)

@@ -35,8 +35,9 @@ def listing(store: Store) -> Output:
         lost = [(first, last, "segments are missing in the archive") for first, last in run.holes]
         if following is not None:
             first, last = run.end.entries, following.begin.entries
-            truncated = last > first
-            why = "truncated in etcd before they were archived" if truncated else "etcd was restored"
+            why = "etcd was restored, or this run is damaged"
+            if last > first:
+                why = "truncated in etcd before they were archived"
             lost.append((first, last, why))
         gaps += [{"after": first, "before": last + 1, "why": why} for first, last, why in lost]
     lines = table(

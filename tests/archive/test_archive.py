@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -233,6 +234,35 @@ async def test_a_proxy_whose_clock_is_ahead_hides_nothing(
         state_at(store, time(int((host.seconds + 3600) * 1000)))
 
 
+@pytest.mark.parametrize("damage", ["cut", "of other entries", "missing"])
+async def test_a_damaged_archive_is_no_restored_etcd(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    store = Directory(str(tmp_path / "archive"))
+    tree = await trees.Tree().make("a")
+
+    async def archived(done: Callable[[], bool]) -> None:
+        archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store).run())
+        await until(done)
+        archiving.cancel()
+        await asyncio.gather(archiving, return_exceptions=True)
+
+    for count in range(2, 5):
+        await tree.create("a", f"/{count}")
+        await archived(lambda count=count: any(run.end.entries == count for run in _runs(store)))  # type: ignore[misc]
+    (run,) = _runs(store)
+    *_, former, last = map(run.path, run.segments)
+    if damage == "missing":
+        (store.root / former).unlink()
+    else:
+        whole = store.get(former)
+        (store.root / last).write_bytes(whole[:-9] if damage == "cut" else whole)
+    await archived(lambda: len(_runs(store)) == 2)
+    assert "the archive is damaged: another run begins" in caplog.text
+    assert "restored" not in caplog.text
+    assert (last if damage != "missing" else "are missing") in caplog.text
+
+
 def _runs(store: Directory) -> list[Run]:
     return Catalog(store.list()).runs
 
@@ -303,6 +333,6 @@ def test_a_store_that_is_away_and_an_etcd_that_is_restored(tmp_path: Path, capsy
     for seen in (undone, instead):
         assert state(archive.url, seen.time) == seen.nodes
     assert state(archive.url, "now") == instead.nodes
-    assert [gap["why"] for gap in archive.list()["gaps"]] == ["etcd was restored"]
+    assert [gap["why"] for gap in archive.list()["gaps"]] == ["etcd was restored, or this run is damaged"]
     assert "zketcd_archive_gaps_total 0\n" in archive.metrics.read_text()
     assert archive.run("archive", "verify", archive.url)[0] == 0
