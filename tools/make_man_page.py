@@ -25,8 +25,13 @@ ZKETCD_TICK_TIME. The command line overrides it, and it overrides the file that 
 _NO_DEFAULT = re.compile(r" \(default: (None|False)?\)")
 _STATUS = {
     "0": "Done; for serve: drained after SIGTERM or SIGINT.",
-    "1": "Failed. The last line on standard error says why.",
-    "2": "Wrong usage or configuration. Nothing was changed.",
+    "1": "Not done: the last line on standard error says why. For diff and verify: different."
+    " For check: something is doubtful.",
+    "2": "Wrong usage or configuration. For check: something is wrong."
+    " For diff, import, export, follow, lost, verify and inspect: also failed, maybe halfway.",
+    "3": "For follow and export: not level in time.",
+    "70": "For serve: an error of its own.",
+    "130": "Interrupted.",
 }
 _FILES = {
     "/etc/zketcd/zketcd.toml": "Configuration of the service.",
