@@ -12,8 +12,6 @@ from proxy.state.node import Node
 from schema.paths import join
 from schema.znode import CONTAINER_OWNER, MAX_TTL
 
-_MOST_PARTS = 200
-_MOST_BYTES = 400_000  # of a multi; ZooKeeper's jute.maxbuffer is 1 MiB
 _COUNTING = "zketcd-revert"
 
 
@@ -25,7 +23,7 @@ def write(client: Client, steps: Sequence[Step]) -> Iterator[int]:
         for unit in _units(step):
             single = unit[0].opcode == OpCode.SET_ACL  # not in a multi
             more = sum(len(part.body) for part in unit)
-            if parts and (single or len(parts) + len(unit) > _MOST_PARTS or size + more > _MOST_BYTES):
+            if parts and (single or len(parts) + len(unit) > zk.MOST_TOGETHER or size + more > zk.MOST_BYTES):
                 client.multi(parts)
                 parts, size = [], 0
                 yield done

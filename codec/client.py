@@ -22,9 +22,9 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _MAX_FRAME = 1 << 30
-# Parts of one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
-_MOST_TOGETHER = 500
-_MOST_BYTES = 256 << 10
+#: Parts of one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
+MOST_TOGETHER = 500
+MOST_BYTES = 256 << 10
 _pack_connect = Struct(">iqiq").pack  # version, last zxid, timeout, session
 _END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
 
@@ -298,7 +298,7 @@ def batches(requests: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
     batch: list[Request[T]] = []
     size = 0
     for request in requests:
-        if batch and (len(batch) >= _MOST_TOGETHER or size + len(request.body) > _MOST_BYTES):
+        if batch and (len(batch) >= MOST_TOGETHER or size + len(request.body) > MOST_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(request)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from archive import writing
 from archive.files.moment import NOW
 from archive.files.store import store_of
 from archive.past.state import state_at
@@ -94,7 +93,7 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     assert world.client.stat(ROOT) is None, "the plan alone writes nothing"
 
     # The writer is killed after each multi; the plan that is made again has the rest.
-    monkeypatch.setattr(writing, "_MOST_PARTS", 50)
+    monkeypatch.setattr(zk, "MOST_TOGETHER", 50)
     multi = SessionClient.multi
 
     def once(self: SessionClient, parts: object) -> None:
