@@ -24,7 +24,7 @@ from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.record import INCIDENTS as RECORDED
 from tests.deploy.series import EVERY, MEMBERS, PROXIES, RULES, Sample, notation, of_rules, recording
-from tests.deploy.test_monitoring import OF_ARCHIVERS, REPOSITORY
+from tests.deploy.test_monitoring import REPOSITORY
 from tests.proxy.admin.subjects import LogFacts, subject_of
 
 pytestmark = pytest.mark.real
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.real
 _MINUTE = 60
 _BEGIN = 60 * _MINUTE  # of an incident
 _MIB = 1 << 20
+_OF_ARCHIVERS = {each.name for each in Stats().metrics()}
 _OF_COPIES = {"zketcd_copy_level_timestamp_seconds", "zketcd_copy_zxid"}
 _OF_OPTIONS = {"zketcd_certificate_end_seconds", "zketcd_standby_silence_seconds"}
 
@@ -298,7 +299,7 @@ def test_a_real_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> 
     """The series were recorded from real processes: see record.py."""
     lines = recording(name).read_text().splitlines()
     series = dict(line.split("\t") for line in lines)
-    others = OF_ARCHIVERS | _OF_COPIES | _OF_OPTIONS
+    others = _OF_ARCHIVERS | _OF_COPIES | _OF_OPTIONS
     assert {line.partition("{")[0] for line in lines} == of_rules() - others
     assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _promised()[name]
 
