@@ -23,4 +23,5 @@ class Options(NamedTuple):
     # Changes (of a ZooKeeper: transactions) in an entry of the copy, unless one of the source needs more. At
     # 20,000 changes a second over a link of 100 ms an entry has to have 3,000.
     entry_changes: int = 8000
+    idle: float = 0.2  # seconds until the loop looks around while nothing arrives
     log_bytes: int = 64 << 20  # of the copy's entries since its snapshot, or as many as that has

@@ -43,7 +43,6 @@ from schema.record import Seal
 _ENTRY_BYTES = 768 << 10  # of an entry of the copy; or half of what etcd takes in a request
 _CHANGE_BYTES = 100  # of a change, without path and data
 _TURN = 0.02  # seconds that the event loop may be held
-_IDLE = 0.2  # seconds until the loop looks around while nothing arrives
 _WHOLE_EVERY = 60.0  # seconds between two bases that are written for changes that no entry holds
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
 # The source is sealed only when so little is left that clients wait for a moment.
@@ -331,13 +330,13 @@ class _Work:
             if self._lag.is_any:
                 self._status.behind(self._position.zxid, self._lag.requests, age=age)
                 if self._whole is not None and not self._reading.has_more:
-                    await asyncio.sleep(_IDLE)
+                    await asyncio.sleep(self._finishing.options.idle)
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
             self._report(age)
             try:
-                async with asyncio.timeout(_IDLE):
+                async with asyncio.timeout(self._finishing.options.idle):
                     await self._reading.arrived.wait()
             except TimeoutError:
                 pass

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,7 +46,7 @@ from schema.entry import (
     encode_level,
     encode_terms,
 )
-from schema.followed import decode_followed, decode_sign, encode_followed
+from schema.followed import decode_followed, decode_lag, decode_sign, encode_followed
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
@@ -56,6 +56,7 @@ from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree
 
 KEYS = Keyspace("/copy")
+UNTIL_STOPPED = Options()
 LEVEL = Options(until_level=True, timeout=60.0)
 
 
@@ -80,6 +81,33 @@ class World:
 
     async def level(self, etcd: FakeEtcdClient | None = None, **more: object) -> int:
         return await follow(self.source, etcd or self.etcd, KEYS, LEVEL._replace(**more))  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def following(
+        self,
+        options: Options = UNTIL_STOPPED,
+        *,
+        source: InEtcd | None = None,
+        etcd: FakeEtcdClient | None = None,
+        keys: Keyspace = KEYS,
+    ) -> AsyncIterator[None]:
+        """A follower that is stopped at the end."""
+        running = asyncio.create_task(follow(source or self.source, etcd or self.etcd, keys, options))
+        try:
+            yield
+        finally:
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    async def is_level(self) -> bool:
+        """The copy has all that was written."""
+        position = await position_of(self.etcd, KEYS)
+        return position is not None and position.zxid == self.tree.ran().zxid
+
+    async def becomes_level(self) -> None:
+        """Wait until it has."""
+        await eventually(self.is_level, "it is level", 60)
 
     async def check(self) -> Machine:
         """The copy in etcd is the source's tree."""
@@ -117,21 +145,12 @@ async def test_it_goes_on_where_it_was(world: World, capsys: pytest.CaptureFixtu
 
 async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path) -> None:
     metrics = tmp_path / "metrics"
-    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(metrics=str(metrics))))
-
-    async def reached() -> bool:
-        position = await position_of(world.etcd, KEYS)
-        return position is not None and position.zxid == world.tree.ran().zxid
-
-    for _ in range(5):
-        await world.write()
-        await eventually(reached, "it is level", 60)
-        await world.check()
-    await eventually(lambda: _has_metrics(metrics), "metrics are written", 60)
-    assert not running.done()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    async with world.following(Options(metrics=str(metrics))):
+        for _ in range(5):
+            await world.write()
+            await world.becomes_level()
+            await world.check()
+        await eventually(lambda: _has_metrics(metrics), "metrics are written", 60)
 
 
 def test_what_is_said_of_a_copy_that_is_level_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,16 +282,16 @@ async def test_all_is_written_again_and_again_only_at_a_distance_until_the_copy_
     small = Options(limits=Limits(max_request_bytes=6000))
     running = asyncio.create_task(follow(world.source, world.etcd, KEYS, small))
 
-    async def copied(number: int) -> bool:
-        found, _ = await state_of(world.etcd, KEYS)
-        return f"/large{number}" in found.tree.nodes
+    async def is_behind() -> bool:
+        found = (await world.etcd.range(Get(KEYS.lag), 1)).kvs
+        return bool(found) and decode_lag(found[0].value).behind > 5
 
     await world.tree.create("a", "/large1", data=Random(1).randbytes(9000))
-    await eventually(lambda: copied(1), "it is copied", 60)
+    await world.becomes_level()
     await world.tree.create("a", "/large2", data=Random(2).randbytes(9000))
-    await asyncio.sleep(1.0)
-    await world.write()
-    assert not await copied(2)
+    await world.write(5)
+    await eventually(is_behind, "all has arrived, and waits", 60)
+    assert not await world.is_level()
     assert capsys.readouterr().err.count("writing all") == 1
     assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
     assert await running == DONE
@@ -285,18 +304,9 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
     with mock.patch.object(source_module, "MOST_WAITING", 300):
         await world.write(30)
         await world.level(entry_changes=1)
-        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(entry_changes=1)))
-        await world.write(30)
-        zxid = world.tree.ran().zxid
-
-        async def reached() -> bool:
-            position = await position_of(world.etcd, KEYS)
-            return position is not None and position.zxid == zxid
-
-        await eventually(reached, "it is level", 60)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        async with world.following(Options(entry_changes=1)):
+            await world.write(30)
+            await world.becomes_level()
     await world.check()
 
 
@@ -313,27 +323,18 @@ async def test_all_entries_of_a_proxy_that_came_during_a_long_outage_are_copied(
     with (
         mock.patch.object(slices, "SLICE", 0.0),
         mock.patch.object(follow_module, "in_slices", lambda work: slices.in_slices(work, rest=rest)),
-        mock.patch.object(standby, "_IDLE", 0.001),
     ):
-        running = asyncio.create_task(follow(source, world.etcd, KEYS, Options()))
-        await world.write()
-
-        async def reached() -> bool:
-            position = await position_of(world.etcd, KEYS)
-            return position is not None and position.zxid == world.tree.ran().zxid
-
-        await eventually(reached, "it is level", 60)
-        link.disconnect()
-        await world.tree.come("b")
-        for number in range(1200):
-            await world.tree.create("b", f"/b{number}")
-        link.reconnect()
-        await eventually(reached, "it is level", 60)
-        await world.write()
-        await eventually(reached, "it is level", 60)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        async with world.following(Options(idle=0.001), source=source):
+            await world.write()
+            await world.becomes_level()
+            link.disconnect()
+            await world.tree.come("b")
+            for number in range(1200):
+                await world.tree.create("b", f"/b{number}")
+            link.reconnect()
+            await world.becomes_level()
+            await world.write()
+            await world.becomes_level()
     assert len((await world.check()).tree.nodes) > 1200
 
 
@@ -372,7 +373,6 @@ async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -
     held = Held(world.etcd.store)
     source = Noting("etcd://one/t", retrying(world.client), world.tree.keys)
     await world.write(20)
-    running = asyncio.create_task(follow(source, held, KEYS, Options(entry_changes=3)))
 
     def applied() -> int:
         return source.machine.zxid - there.zxid if source.machine else 0
@@ -380,22 +380,15 @@ async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -
     async def of_two() -> bool:
         return applied() >= 4
 
-    await eventually(of_two, "two entries' requests are applied", 60)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert held.entries == 1
-    assert applied() < 8, "no more than one entry is prepared"
-    assert await position_of(world.etcd, KEYS) == there
-    held.may_arrive.set()
-
-    async def reached() -> bool:
-        position = await position_of(world.etcd, KEYS)
-        return position is not None and position.zxid == world.tree.ran().zxid
-
-    await eventually(reached, "it is level", 60)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    async with world.following(Options(entry_changes=3), source=source, etcd=held):
+        await eventually(of_two, "two entries' requests are applied", 60)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.entries == 1
+        assert applied() < 8, "no more than one entry is prepared"
+        assert await position_of(world.etcd, KEYS) == there
+        held.may_arrive.set()
+        await world.becomes_level()
     await world.check()
 
 
@@ -719,7 +712,6 @@ async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
     """Only while it holds the copy; and for how long they may go on without it only grows."""
     await world.level()
     for within, expected in ((7, 7), (5, 7), (9, 9)):
-        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(standby_within=within)))
         signs: set[int] = set()
 
         async def signed(within: int = within, signs: set[int] = signs) -> bool:
@@ -730,11 +722,9 @@ async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
                 signs |= {sign.revision} if sign.within == within else set()
             return len(signs) > 1
 
-        await eventually(signed, "it has signed twice", 60)
-        assert await target.allowed(world.etcd, KEYS) == expected
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        async with world.following(Options(standby_within=within)):
+            await eventually(signed, "it has signed twice", 60)
+            assert await target.allowed(world.etcd, KEYS) == expected
 
 
 async def test_a_follower_that_starts_shows_that_it_lives_while_it_loads(world: World) -> None:
@@ -752,12 +742,9 @@ async def test_a_follower_that_starts_shows_that_it_lives_while_it_loads(world: 
 
     options = Options(standby_within=7)
     with mock.patch.object(source, "open", loads):
-        running = asyncio.create_task(follow(source, world.etcd, KEYS, options))
-        await asyncio.wait_for(is_loading.wait(), 60)
-        await eventually(signs, "it has signed", 60)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        async with world.following(options, source=source):
+            await asyncio.wait_for(is_loading.wait(), 60)
+            await eventually(signs, "it has signed", 60)
         await _another(world)
         world.client.store.cluster_id = 77
         other = InEtcd("etcd://one/t", world.client, world.tree.keys)
@@ -773,21 +760,15 @@ async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
 
     options = Options(standby_within=7)
     for _ in range(2):  # the copy's next follower may sign, too
-        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, options))
-        await eventually(lambda: signed("/copy"), "it has signed", 60)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        async with world.following(options):
+            await eventually(lambda: signed("/copy"), "it has signed", 60)
     second = Keyspace("/second")
     with pytest.raises(Failure, match="needs the follower of another copy: of /copy in the etcd cluster"):
         await follow(world.source, world.etcd, second, options)
     assert await signed("/copy")
     await world.client.txn(Txn((), (Delete(world.tree.keys.heard),)), 1)
-    running = asyncio.create_task(follow(world.source, world.etcd, second, options))
-    await eventually(lambda: signed("/second"), "it has signed", 60)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    async with world.following(options, keys=second):
+        await eventually(lambda: signed("/second"), "it has signed", 60)
 
 
 async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> None:
@@ -799,7 +780,7 @@ async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> 
     await world.level(overwrite=True)
     assert await target.allowed(world.etcd, KEYS) == 300
     await world.check()
-    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await follow(world.source, world.etcd, KEYS, ALONE) == DONE
     assert await target.allowed(world.etcd, KEYS) == 0
 
 
