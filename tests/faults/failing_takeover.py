@@ -1,7 +1,7 @@
 """A zketcd whose successor can fail: `python -m tests.faults.failing_takeover OPTIONS`. DIE_AT names a file.
 
 The file has the step of the handover before which a process that takes over ends; empty for none.
-With seconds after the step, it stands still for so long instead.
+With `held` after the step, it stands still instead: it renames the file to `reached`, until that is deleted.
 """
 
 import os
@@ -41,11 +41,19 @@ def _change(step: str, then: Callable[[], object]) -> None:
     setattr(Channel, "receive", changed_receive)  # noqa: B010
 
 
+def _stand_still(order: Path) -> None:
+    if order.exists():  # else it has stood still
+        reached = order.rename(order.with_name("reached"))
+        while reached.exists():
+            time.sleep(0.01)
+
+
 if __name__ == "__main__":
     if VARIABLE in os.environ:
-        what = Path(os.environ["DIE_AT"]).read_text()
+        order = Path(os.environ["DIE_AT"])
+        what = order.read_text()
         if what == OTHER_FORM:
             vars(receiver)["FORM"] = moved.FORM + 1
-        step, _, seconds = what.partition(" ")
-        _change(step, partial(time.sleep, float(seconds)) if seconds[:1].isdigit() else partial(os._exit, 9))
+        step, _, held = what.partition(" ")
+        _change(step, partial(_stand_still, order) if held else partial(os._exit, 9))
     sys.exit(program.main())

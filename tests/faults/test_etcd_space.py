@@ -1,7 +1,6 @@
 """etcd's quota is used up: reads and endings still work, writes are refused; with space again, all works."""
 
 import random
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -72,11 +71,10 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         assert "etcd's quota is used up" in body["details"]["reason"]
         assert ask(admin["second"], "/live")[0] == 200
         wait_until(lambda: ask(admin["lasting"], "/ready")[0] == 200, "the other is ready")
-        # Before its timeout: a client that moves to another proxy must not be called back by this one later.
-        began = time.monotonic()
+        # At once: a client that moves to another proxy must not be called back by this one later.
         with pytest.raises(Disconnected):
             client.reconnect(second.port)
-        assert time.monotonic() - began < client.timeout_ms / 2000
+        assert "it got no session in its timeout" not in second.log_text()
         client.reconnect(lasting.port)
         client.sync()
         assert client.read("/a")[0] == b"data"

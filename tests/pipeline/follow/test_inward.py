@@ -16,6 +16,7 @@ import pytest
 from codec import snapshot_file
 from codec.constants import OpCode
 from codec.longs import signed
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcdClient
 from lab.oracle.client import Client
 from lab.oracle.requests import (
@@ -105,7 +106,12 @@ async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -
     await eventually(lambda: position_of(etcd, KEYS), "it follows", 60)
     second = FakeEtcdClient(etcd.store)
     asked = loop.create_task(followed(second, folder, finish=True, keep_sessions=True, zxid=8))
-    await asyncio.sleep(0.05)
+
+    async def is_answered() -> bool:
+        found = await finishing.asked(etcd, KEYS)
+        return found is not None and found[0].answered
+
+    await eventually(is_answered, "the follower knows it", 60)
     assert not asked.done()  # the log ends before
     write_log(folder / "version-2", *creates(6, 3))
     assert await asyncio.wait_for(asked, 60) == DONE
@@ -165,31 +171,31 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
     etcd: FakeEtcdClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An append waits while etcd is away. The first look at a torn file after that must not end it."""
-    log_timeout = 1.0  # longer than a busy machine keeps the test from its next look
+    log_timeout, clock = 30.0, FakeClock()
     assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(6, 2))
     append, read = TargetTree.append, Tail.read
-    looks: list[str] = []
+    appended, torn, right = (asyncio.Event() for _ in range(3))
 
     async def slowly(tree: TargetTree, *arguments: Any) -> None:
-        await asyncio.sleep(2 * log_timeout)
+        clock.now += 2 * log_timeout
         await append(tree, *arguments)
-        looks.append("appended")
+        appended.set()
 
     def torn_once(tail: Tail) -> Found:
-        if looks == ["appended"]:
-            looks.append("torn")
+        if appended.is_set() and not torn.is_set():
+            torn.set()
             raise Unsettled("an entry is torn")
         found = read(tail)
-        if looks == ["appended", "torn"]:
-            looks.append("right")
+        if torn.is_set():
+            right.set()
         return found
 
     monkeypatch.setattr(TargetTree, "append", slowly)
     monkeypatch.setattr(Tail, "read", torn_once)
+    monkeypatch.setattr(inward, "time", clock)
     following = asyncio.create_task(followed(etcd, folder, log_timeout=log_timeout))
-    while "right" not in looks and not following.done():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await asyncio.wait_for(right.wait(), 60)
     following.cancel()
     with pytest.raises(asyncio.CancelledError):
         await following

@@ -122,7 +122,9 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
         client = Client(host=host)
         client.send(sent)
         if not sent:
-            client.loop.wait(SESSIONLESS_TIMEOUT)
+            client.loop.wait(SESSIONLESS_TIMEOUT - 1)
+            assert not client.transport.is_closed()
+            client.loop.wait(1)
         assert client.transport.is_closed()
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
     for record, why in zip(caplog.records, ("frame length", "connect request"), strict=True):
