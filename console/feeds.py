@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -23,20 +23,29 @@ from proxy.support.spawn import Child
 from schema.paths import is_valid
 
 _MODULE = "archive.past.feed"
-_MOST = 16  # feeds at a time
-_MOST_PAST = 2  # of them, that read the log: each needs the memory of a proxy
 _PARAMETERS = ("data", "path", "since")
-_MARK = 10.0  # seconds without a line until one says up to where there was nothing
-_LOOK = 1.0  # seconds until a feed without news looks whether it has to end
-_AHEAD = 5.0  # seconds that this proxy has to reach a zxid that another one has shown
 _CHUNK = 1 << 16
 _AT_ONCE = 1 << 18  # bytes of changes that are made to lines together
+
+
+class FeedLimits(NamedTuple):
+    """How many feeds a proxy has, and how long they wait."""
+
+    most: int = 16  # feeds at a time
+    most_past: int = 2  # of them, that read the log: each needs the memory of a proxy
+    mark: float = 10.0  # seconds without a line until one says up to where there was nothing
+    look: float = 1.0  # seconds until a feed without news looks whether it has to end
+    ahead: float = 5.0  # seconds that this proxy has to reach a zxid that another one has shown
+
+
+LIMITS = FeedLimits()
 
 
 class Feeds:
     """The feeds of one proxy."""
 
-    def __init__(self, console: Console, source: Source) -> None:
+    def __init__(self, console: Console, source: Source, limits: FeedLimits = LIMITS) -> None:
+        self.limits = limits
         self.console = console
         self.source = source
         self.reading = console.api.reading
@@ -64,9 +73,9 @@ class Feeds:
             if self.recent is None:
                 raise Refused(400, "this server shows the past, in which nothing changes")
             self.reading.demand_serving()
-            if self._open >= _MOST:
+            if self._open >= (most := self.limits.most):
                 self.stats.refused += 1
-                raise Refused(503, f"this proxy has {_MOST} feeds, which is the most: use another one")
+                raise Refused(503, f"this proxy has {most} feeds, which is the most: use another one")
             self._open += 1
             try:
                 return await self._fed(request, call, wanted, since)
@@ -85,7 +94,7 @@ class Feeds:
             await recent.open()
             if since is None:
                 since = Id(recent.zxid)
-            deadline = time.monotonic() + _AHEAD
+            deadline = time.monotonic() + self.limits.ahead
             while since.zxid > recent.zxid:
                 if time.monotonic() > deadline:
                     raise Refused(
@@ -106,9 +115,9 @@ class Feeds:
 
     async def replay(self, wanted: Wanted, after: Id) -> Child:
         """A child that writes what is behind a place. Raises Refused; `end_replay` has to follow."""
-        if self._past >= _MOST_PAST:
+        if self._past >= (most := self.limits.most_past):
             self.stats.refused += 1
-            raise Refused(503, f"{_MOST_PAST} feeds read older changes already: try again later")
+            raise Refused(503, f"{most} feeds read older changes already: try again later")
         self._past += 1
         process = None
         serves = False
@@ -226,7 +235,7 @@ class _Feed:
 
     async def _live(self) -> str:
         """The recent changes, until the reader is behind, or why the feed ends."""
-        recent, pace = self._recent, self._feeds.reading.pace()
+        recent, pace, limits = self._recent, self._feeds.reading.pace(), self._feeds.limits
         written = time.monotonic()
         while not self._is_behind:
             why, found = self._why_end(), recent.after(self._here.whole, _AT_ONCE)
@@ -234,10 +243,10 @@ class _Feed:
                 return why
             if not found:
                 self._here = max(self._here, Id(recent.zxid))
-                if time.monotonic() - written >= _MARK:
+                if time.monotonic() - written >= limits.mark:
                     await self._response.write(self._wanted.mark(self._here))
                     written = time.monotonic()
-                await recent.news(_LOOK)
+                await recent.news(limits.look)
                 await pace.rest()
                 continue
             lines = bytearray()

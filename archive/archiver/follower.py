@@ -11,6 +11,7 @@ import logging
 import math
 from collections import deque
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from archive.archiver.retention import Retention
 from archive.archiver.stats import Stats
@@ -40,8 +41,6 @@ from schema.record import SnapshotRef, decode_record
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 1.0  # seconds between two puts of the open segment
-_COMPLETE_EVERY = 10.0  # seconds, while nothing is written
 _RETRY = 1.0, 30.0  # seconds before it starts again: the first time, and at most
 _TURN = 0.02  # seconds that the event loop may be held
 _MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
@@ -65,6 +64,16 @@ class OtherTree(ArchiveError):
         )
 
 
+class Intervals(NamedTuple):
+    """How often an archiver writes, in seconds."""
+
+    put: float = 1.0  # the open segment
+    complete: float = 10.0  # up to where the archive is complete, while nothing is written
+
+
+INTERVALS = Intervals()
+
+
 class Archiver:
     """Archives one tree."""
 
@@ -78,6 +87,7 @@ class Archiver:
         accept_cluster: bool = False,
         stats: Stats | None = None,
         clock: Clock = HOST.clock,
+        intervals: Intervals = INTERVALS,
     ) -> None:
         """`keep_ms`: delete what is older; 0: nothing. `accept_cluster`: the tree moved to another etcd
         or prefix."""
@@ -87,6 +97,7 @@ class Archiver:
         self._accept_cluster = accept_cluster
         self.stats = Stats() if stats is None else stats
         self._clock = clock
+        self._intervals = intervals
         self._retention = Retention(store, keep_ms, clock)
 
     async def run(self) -> None:
@@ -287,9 +298,10 @@ class _Attempt:
 
     async def _work(self, copies: _Copies) -> None:
         flushed = completed = -float("inf")
+        intervals = self._archiver._intervals
         while True:
             now = self._clock.monotonic()
-            wait = flushed + _INTERVAL - now if self._writer.pending else _INTERVAL
+            wait = flushed + intervals.put - now if self._writer.pending else intervals.put
             if not self._queue and wait > 0 and self._sealed is None:
                 self._arrived.clear()
                 try:
@@ -307,12 +319,12 @@ class _Attempt:
                 raise sealed
             now = self._clock.monotonic()
             known = self._known()
-            if now - flushed >= _INTERVAL and self._writer.pending:
+            if now - flushed >= intervals.put and self._writer.pending:
                 await self._flush()
                 flushed = now
             if not self._writer.pending:
                 self._stats.complete = known.clock / 1000
-                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._follow.staleness.age):
+                if now - completed >= intervals.complete and math.isfinite(self._follow.staleness.age):
                     await self._writer.complete(known)
                     completed = now
             self._stats.pending = self._waiting + self._writer.pending

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -25,9 +26,16 @@ from schema.errors import BadValue
 from schema.followed import Sign
 from schema.record import Seal
 
-_INTERVAL = 1.0  # seconds between two listings
-_PAUSE = 5.0  # seconds after a failure
-_TOGETHER = 16  # segments of about a MiB that are read at once
+
+class Polls(NamedTuple):
+    """How often an archive is listed, and how much of it is read at once."""
+
+    every: float = 1.0  # seconds
+    retry: float = 5.0  # seconds after a failure
+    together: int = 16  # segments of about a MiB
+
+
+POLLS = Polls()
 
 
 def cannot_be_sealed(name: str) -> Failure:
@@ -43,9 +51,10 @@ class InArchive:
 
     can_seal = False
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, url: str, polls: Polls = POLLS) -> None:
         self.name = name
         self._url = url
+        self._polls = polls
 
     async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
@@ -76,7 +85,7 @@ class InArchive:
                 raise NotThere(f"{self.name}: its newest run begins after {run.begin.entries} entries")
             if wanted > run.end.entries:
                 raise NotThere(f"{self.name}: it has {run.end.entries} entries so far")
-            return _Polling(self.name, store, run, _state(store, run, wanted))
+            return _Polling(self.name, store, run, _state(store, run, wanted), self._polls)
         except ArchiveError as error:
             raise Failure(f"{self.name}: {error}") from error
 
@@ -105,8 +114,9 @@ def _state(store: Store, run: Run, entries: int) -> Machine:
 class _Polling(Reading):
     """Lists the archive again and again."""
 
-    def __init__(self, name: str, store: Store, run: Run, machine: Machine) -> None:
+    def __init__(self, name: str, store: Store, run: Run, machine: Machine, polls: Polls) -> None:
         super().__init__(machine, run.cluster, "")
+        self._polls = polls
         self._name = name
         self._store = store
         self._run = run
@@ -130,7 +140,7 @@ class _Polling(Reading):
     @override
     async def run(self) -> None:
         while True:
-            pause = _INTERVAL
+            pause = self._polls.every
             if not self.waiting:
                 try:
                     found, reached, unread = await asyncio.to_thread(self._new)
@@ -145,7 +155,7 @@ class _Polling(Reading):
                 except ArchiveError as error:
                     if not self._failed:
                         print_progress(f"{self._name} cannot be read, trying again: {error}")
-                    self._failed, pause = True, _PAUSE
+                    self._failed, pause = True, self._polls.retry
             await asyncio.sleep(pause)
 
     def _new(self) -> tuple[list[Sequence[Written]], Point | None, int]:
@@ -157,7 +167,7 @@ class _Polling(Reading):
         self._run = run
         read, zxid = self._read, run.end.zxid
         found: list[Sequence[Written]] = []
-        for each in [each for each in run.segments if each.end.entries > read][:_TOGETHER]:
+        for each in [each for each in run.segments if each.end.entries > read][: self._polls.together]:
             content = past.read(self._store, run, each)
             if content.start.entries > read:
                 raise Again(f"{self._name}: entries after the first {read} are missing")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from archive.archiver import follower
-from archive.archiver.follower import Archiver
+from archive.archiver.follower import Archiver, Intervals
 from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from archive.past import feed
@@ -142,7 +141,6 @@ async def test_random_histories(seed: int, tmp_path: Path, monkeypatch: pytest.M
     place."""
     history, random = History(seed), Random(seed)
     tree, store = history.tree, Directory(str(tmp_path / "archive"))
-    monkeypatch.setattr(follower, "_INTERVAL", 0.01)
     await tree.make("a", "b")
     names, lines = ["a", "b"], list[dict[str, Any]]()
     for part in range(4):
@@ -167,7 +165,9 @@ async def test_random_histories(seed: int, tmp_path: Path, monkeypatch: pytest.M
 
 async def _archived(tree: Tree, store: Directory, zxid: int) -> None:
     """Run an archiver until it has everything."""
-    archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store).run())
+    archiving = asyncio.create_task(
+        Archiver(tree.etcd, tree.keys, store, intervals=Intervals(put=0.01)).run()
+    )
 
     async def reached() -> bool:
         runs = Catalog(store.list()).runs

@@ -13,7 +13,7 @@ import aiohttp
 from codec import client as zk
 from codec.client import packet
 from console.assets import read_assets
-from console.feeds import Feeds
+from console.feeds import LIMITS, FeedLimits, Feeds
 from console.http import Console, ConsoleSettings
 from console.people.guard import HEADER
 from console.people.passwords import Secret, make
@@ -110,6 +110,7 @@ async def place(
     write: bool = False,
     certificates: bool = False,
     tls: ssl.SSLContext | None = None,
+    feed_limits: FeedLimits = LIMITS,
     **settings: Any,
 ) -> AsyncIterator[Place]:
     """A server and its console, for these users (none: without logins), and for those with certificates."""
@@ -121,7 +122,7 @@ async def place(
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        feeds = Feeds(console, Source({}, "", ""))
+        feeds = Feeds(console, Source({}, "", ""), feed_limits)
         routes = Storage(console).routes + feeds.routes
         admin = AdminServer(
             server.facts, commands, changes, server.words, console.application, storage=routes

@@ -13,7 +13,7 @@ import pytest
 from codec import client as zk
 from codec.client import packet
 from codec.jute import Acl
-from console import feeds
+from console.feeds import FeedLimits
 from proxy.admin import connections
 from proxy.log.recent import Recent
 from proxy.log.seal import seal
@@ -146,7 +146,7 @@ async def test_wrong_questions(query: str, status: int, error: str, caplog: pyte
     assert "Traceback" not in caplog.text
 
 
-async def test_the_future_is_an_error_unless_it_comes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_future_is_an_error_unless_it_comes_at_once() -> None:
     async with place() as where:
         client = await where.client()
         zxid = where.server.machine.zxid + 1
@@ -154,7 +154,7 @@ async def test_the_future_is_an_error_unless_it_comes_at_once(monkeypatch: pytes
         await until(lambda: _recent(where).readers == 1)
         await answered(client, packet(5, zk.create("/a", b"")))
         assert await asking == (200, {"id": f"0x{zxid:x}"})
-        monkeypatch.setattr(feeds, "_AHEAD", 0.0)
+        where.feeds.limits = FeedLimits(ahead=0.0)
         status, body = await _first(where, "?since=0xffffffff")
         assert (status, body["error"]) == (
             409,
@@ -179,10 +179,8 @@ async def test_who_may_ask() -> None:
         assert (await _first(where, Host="evil.example"))[0] == 403
 
 
-async def test_there_is_a_bound_of_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "_MOST", 1)
-    monkeypatch.setattr(feeds, "_LOOK", 0.01)
-    async with place() as where:
+async def test_there_is_a_bound_of_feeds() -> None:
+    async with place(feed_limits=FeedLimits(most=1, look=0.01)) as where:
         stats = where.server.facts.subject.feeds
         async with _asked(where) as answer:
             await _line(answer)
@@ -197,10 +195,9 @@ async def test_there_is_a_bound_of_feeds(monkeypatch: pytest.MonkeyPatch) -> Non
         assert stats.sent == 0
 
 
-async def test_an_idle_feed_says_up_to_where_there_was_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "_MARK", 0.01)
-    monkeypatch.setattr(feeds, "_LOOK", 0.01)
-    async with place() as where, _asked(where, "?path=/app") as answer:
+async def test_an_idle_feed_says_up_to_where_there_was_nothing() -> None:
+    often = FeedLimits(mark=0.01, look=0.01)
+    async with place(feed_limits=often) as where, _asked(where, "?path=/app") as answer:
         await _line(answer)
         await where.client(("/other", b""))
         wanted = {"id": f"0x{where.server.machine.zxid:x}"}
@@ -261,9 +258,8 @@ async def test_a_state_that_is_loaded_anew_ends_the_feed() -> None:
         assert (await _change(answer))["end"] == "this proxy has loaded its state anew: go on"
 
 
-async def test_a_login_that_is_over_ends_its_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "_LOOK", 0.01)
-    async with place("ann") as where, where.operator() as ann:
+async def test_a_login_that_is_over_ends_its_feed() -> None:
+    async with place("ann", feed_limits=FeedLimits(look=0.01)) as where, where.operator() as ann:
         assert await ann.log_in("ann") == 200
         cookies = {each.key: each.value for each in ann.session.cookie_jar}
         session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())

@@ -2,19 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from archive.archiver import follower
-from archive.archiver.follower import Archiver
+from archive.archiver.follower import Archiver, Intervals
 from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import finishing, from_archive
 from pipeline.follow.finishing import Asked
-from pipeline.follow.from_archive import InArchive
+from pipeline.follow.from_archive import InArchive, Polls
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
@@ -31,15 +29,18 @@ class Archived(World):
         super().__init__()
         self.folder = folder
         self.store = Directory(str(folder))
+        self.polls = Polls(every=0.01, retry=0.01)
 
     @property
     def archive(self) -> InArchive:
-        return InArchive(f"archive:{self.folder}", str(self.folder))
+        return InArchive(f"archive:{self.folder}", str(self.folder), self.polls)
 
-    async def archived(self) -> None:
+    async def archived(self, put_every: float = 0.05) -> None:
         """Run an archiver until it has everything."""
         zxid = self.tree.ran().zxid
-        archiving = asyncio.create_task(Archiver(self.client, self.tree.keys, self.store).run())
+        intervals = Intervals(put_every, complete=0.05)
+        archiver = Archiver(self.client, self.tree.keys, self.store, intervals=intervals)
+        archiving = asyncio.create_task(archiver.run())
 
         async def reached() -> bool:
             runs = Catalog(self.store.list()).runs
@@ -63,14 +64,6 @@ async def world(tmp_path: Path) -> Archived:
     await world.write()
     await world.archived()
     return world
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_archive, "_INTERVAL", 0.01)
-    monkeypatch.setattr(from_archive, "_PAUSE", 0.01)
-    monkeypatch.setattr(follower, "_INTERVAL", 0.05)
-    monkeypatch.setattr(follower, "_COMPLETE_EVERY", 0.05)
 
 
 async def test_it_goes_on_where_it_was(world: Archived) -> None:
@@ -125,13 +118,13 @@ async def test_an_archive_that_grows_all_the_time(world: Archived, monkeypatch: 
     assert listings < 25
 
 
-async def test_a_copy_that_is_far_behind(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_copy_that_is_far_behind(world: Archived) -> None:
     """What was listed counts, and the copy is not level before all of it is applied."""
     for _ in range(4):
         await world.write()
         await world.archived()
     run = Catalog(world.store.list()).runs[-1]
-    monkeypatch.setattr(from_archive, "_TOGETHER", 1)
+    world.polls = world.polls._replace(together=1)
     reading = await world.archive.open(run.begin.entries, Origin(run.cluster, "", 0, 0))
     reader = asyncio.create_task(reading.run())
     await asyncio.wait_for(reading.arrived.wait(), 60)
@@ -166,10 +159,9 @@ async def test_a_gap_of_the_archive(world: Archived, capsys: pytest.CaptureFixtu
 
 async def test_files_are_missing(world: Archived) -> None:
     await world.follow()
-    with mock.patch.object(follower, "_INTERVAL", 0.0):
-        for _ in range(2):
-            await world.write()
-            await world.archived()
+    for _ in range(2):
+        await world.write()
+        await world.archived(put_every=0.0)
     run = Catalog(world.store.list()).runs[-1]
     world.store.delete(run.path(run.segments[-2]))
     with pytest.raises(Failure, match="files are missing"):

@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from proxy.frontend import limits
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connection, Connections
 from proxy.support.counters import Counters
@@ -140,13 +139,10 @@ def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
     assert here.did == ["regulate", "thaw"]
 
 
-def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(limits, "_FAR_BEHIND", 10)
-    monkeypatch.setattr(limits, "_UNREAD_IN_ALL", 100)
+def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """Who is far behind by 4 MiB, if they are so by 256 MiB together."""
     connections = _connections()
-    here = [Fake(connections, unread=unread) for unread in (10, 40, 60, 11, 10, 41, 0)]
+    here = [Fake(connections, unread=mib << 20) for mib in (4, 100, 150, 5, 4, 105, 0)]
     connections.behind |= {each.connection: None for each in here}
     connections.check()
     assert [len(each.did) for each in here] == [0, 0, 2, 0, 0, 0, 0]
@@ -155,18 +151,16 @@ def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(
     assert "closing 10.0.0.1, and 0 more: too many bytes" in caplog.text
     connections.check()
     assert sum(len(each.did) for each in here) == 2
-    here[3].outbound.unread = 20  # 40 + 20 + 41
+    here[3].outbound.unread = 52 << 20  # 100 + 52 + 105
     connections.check()
     assert here[5].did == ["close", "abort"]
 
 
-def test_many_that_do_not_read_push_no_client_of_another_host_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_FAR_BEHIND", 10)
-    monkeypatch.setattr(limits, "_UNREAD_IN_ALL", 100)
+def test_many_that_do_not_read_push_no_client_of_another_host_out() -> None:
     connections = _connections()
-    many = [Fake(connections, unread=11) for _ in range(8)]
-    slow = Fake(connections, unread=50, address="10.0.0.2")
+    many = [Fake(connections, unread=27 << 20) for _ in range(8)]
+    slow = Fake(connections, unread=105 << 20, address="10.0.0.2")
     connections.behind |= {each.connection: None for each in (*many, slow)}
     connections.check()
-    assert sum(each.did == ["close", "abort"] for each in many) == 4
+    assert sum(each.did == ["close", "abort"] for each in many) == 3
     assert slow.did == []

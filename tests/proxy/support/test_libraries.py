@@ -3,34 +3,27 @@
 import sys
 from pathlib import Path
 
-import pytest
-
-from proxy.support import libraries
+from proxy.support.libraries import Places, how_to_add
 
 
 def test_a_checkout_has_a_target_of_make() -> None:
-    assert libraries.how_to_add("gssapi") == "`make setup-gssapi` installs it"
+    assert how_to_add("gssapi") == "`make setup-gssapi` installs it"
 
 
-def test_the_debian_package_has_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "prefix", "/opt/zketcd")
-    monkeypatch.setattr(libraries, "_LOCKS", f"{tmp_path}/{{}}.txt")
+def test_the_debian_package_has_pip(tmp_path: Path) -> None:
     (tmp_path / "grpcio.txt").touch()
-    said = libraries.how_to_add("grpcio")
-    assert said.startswith("`python3 -m pip --python /opt/zketcd/bin/python3 install ")
+    said = how_to_add("grpcio", Places(sys.prefix, locks=tmp_path))
+    assert said.startswith(f"`python3 -m pip --python {sys.prefix}/bin/python3 install ")
     assert said.endswith(f" -r {tmp_path}/grpcio.txt` installs it")
 
 
-def test_an_image_is_built_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "prefix", "/opt/zketcd")
-    monkeypatch.setattr(libraries, "_LOCKS", f"{tmp_path}/{{}}.txt")
-    monkeypatch.setattr(libraries, "_ROOT", tmp_path)
-    assert libraries.how_to_add("otel") == (
-        'an image that is built with `--build-arg LOCKS="runtime otel"` has it'
+def test_an_image_is_built_with_it(tmp_path: Path) -> None:
+    image = Places(sys.prefix, locks=tmp_path, checkout=tmp_path)
+    assert (
+        how_to_add("otel", image) == 'an image that is built with `--build-arg LOCKS="runtime otel"` has it'
     )
-    assert libraries.how_to_add("gssapi") == "docs/install.md says how to install it"
+    assert how_to_add("gssapi", image) == "docs/install.md says how to install it"
 
 
-def test_elsewhere_the_page_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(libraries, "_ROOT", tmp_path)
-    assert libraries.how_to_add("pipeline-small") == "docs/install.md says how to install it"
+def test_elsewhere_the_page_tells(tmp_path: Path) -> None:
+    assert how_to_add("pipeline-small", Places(checkout=tmp_path)) == "docs/install.md says how to install it"
