@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
@@ -179,19 +179,17 @@ def make_archive(site: Path, target: Path) -> Path:
     return archive
 
 
-def make_deb(site: Path, bill: Path, target: Path, revision: int) -> Path:
-    """Write the Debian package."""
+def make_debs(site: Path, bill: Path, target: Path, revisions: Iterable[int]) -> Iterator[Path]:
+    """Write the Debian package in each of its revisions: they hold the same."""
     architecture = subprocess.run(
         ["dpkg", "--print-architecture"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    version = f"{VERSION}-{revision}"
     with tempfile.TemporaryDirectory(dir=target) as folder:
         tree = Path(folder)
         tree.chmod(0o755)
         _fill(tree, site, bill)
         files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
         values = {
-            "@VERSION@": version,
             "@ARCHITECTURE@": architecture,
             "@PYTHON@": _PYTHON,
             "@SIZE@": str(sum(path.stat().st_size for path in files) // 1024),
@@ -201,18 +199,20 @@ def make_deb(site: Path, bill: Path, target: Path, revision: int) -> Path:
             control = control.replace(name, value)
         meta = tree / "DEBIAN"
         meta.mkdir()
-        (meta / "control").write_text(control)
         (meta / "conffiles").write_text("/etc/zketcd/zketcd.toml\n")
         (meta / "md5sums").write_text("".join(_sum(path, tree) for path in files))
         for script in ("postinst", "prerm", "postrm"):
             _copy(_DEBIAN / script, meta / script, 0o755)
-        package = target / f"zketcd_{version}_{architecture}.deb"
-        subprocess.run(
-            ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z3", "--build", tree, package],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-    return package
+        for revision in revisions:
+            version = f"{VERSION}-{revision}"
+            (meta / "control").write_text(control.replace("@VERSION@", version))
+            package = target / f"zketcd_{version}_{architecture}.deb"
+            subprocess.run(
+                ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z3", "--build", tree, package],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            yield package
 
 
 def _fill(tree: Path, site: Path, bill: Path) -> None:
@@ -276,8 +276,7 @@ def main() -> int:
             site = Path(folder) / "site"
             make_site(site)
             bill = make_bill(target)
-            made = [bill, make_archive(site, target)]
-            made += [make_deb(site, bill, target, revision) for revision in given.revision or [1]]
+            made = [bill, make_archive(site, target), *make_debs(site, bill, target, given.revision or [1])]
     except BuildFailed as error:
         print(f"make_packages: {error}", file=sys.stderr)
         return 1
