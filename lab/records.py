@@ -1,11 +1,11 @@
 """ZooKeeper's client protocol as declarations: to be read beside ZooKeeper's own zookeeper.jute.
 
-Records and fields bear zookeeper.jute's names, in its order. Here are declarations only, and the two
-functions that use them. They are the reference for what codec reads and writes by hand.
+Records and fields bear zookeeper.jute's names, in its order. They are the reference for what codec reads and
+writes by hand. The functions that use them are at the end: `body` makes samples of requests.
 
 MultiOperationRecord, MultiResponse and DeleteContainerRequest are not in zookeeper.jute but hand-written
 classes of ZooKeeper. ConnectRequest and ConnectResponse may lack `readOnly` (ZooKeeper's ProtocolManager).
-At the end stand the records of ClickHouse Keeper's extensions, which are in no jute file.
+Behind them stand the records of ClickHouse Keeper's extensions, which are in no jute file.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from construct import (
     this,
 )
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.constants import CreateMode, KeeperOpCode, ListFilter, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import from_text, to_text
 
@@ -358,6 +358,10 @@ KEEPER_RESPONSES: Mapping[KeeperOpCode, Construct] = {
     KeeperOpCode.LIST_RECURSIVE: ListRecursiveResponse,
 }
 
+EVERY_REQUEST: Mapping[int, Construct] = {
+    int(opcode): record for opcode, record in (*REQUESTS.items(), *KEEPER_REQUESTS.items())
+}
+
 
 def decode(record: Construct, data: bytes, position: int = 0) -> Any:
     """Read a declared record: its fields as attributes. Raises MalformedPacket; ignores trailing bytes."""
@@ -373,3 +377,36 @@ def encode(record: Construct, fields: Mapping[str, Any]) -> bytes:
     """The bytes of a declared record, whose fields are given by name (or as `decode` returned them)."""
     data: bytes = record.build(fields)
     return data
+
+
+def fields_of(opcode: int) -> list[str]:
+    """The names of a request's fields, in order."""
+    return [field.name for field in EVERY_REQUEST[opcode].subcons]
+
+
+_USUAL: Mapping[str, Any] = {
+    "path": "/",
+    "watch": False,
+    "data": b"",
+    "acl": [{"perms": 31, "id": {"scheme": "world", "id": "anyone"}}],
+    "flags": CreateMode.PERSISTENT,
+    "ttl": 1000,
+    "version": -1,
+    "stat": {field.name: -1 for field in Stat.subcons},  # whatever it is
+    "limit": 1 << 20,
+    "filter": ListFilter.ALL,
+    "withStat": True,
+    "withData": True,
+    **dict.fromkeys(("joiningServers", "leavingServers", "newMembers")),
+    "curConfigId": -1,
+}
+_MODES: Mapping[int, CreateMode] = {
+    OpCode.CREATE_CONTAINER: CreateMode.CONTAINER,
+    OpCode.CREATE_TTL: CreateMode.PERSISTENT_WITH_TTL,
+}
+
+
+def body(opcode: int, **fields: Any) -> bytes:
+    """The body of a request: of these fields those that it has, and usual values in its others."""
+    mode = {"flags": _MODES[opcode]} if opcode in _MODES else {}
+    return encode(EVERY_REQUEST[opcode], {**_USUAL, **mode, **fields})

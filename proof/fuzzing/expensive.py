@@ -20,6 +20,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
+from lab.records import EVERY_REQUEST, fields_of
 from proxy.frontend.limits import LIMITS
 from proxy.frontend.requests import AuthEntries
 from proxy.state.capture import new_machine
@@ -371,46 +372,32 @@ class _Pieces(NamedTuple):
 
     def fields(self, opcode: int, kind: int, number: int) -> bytes:
         """The body of a request, or of a part."""
-        path = pack_string(self.path(kind, number))
-        if opcode in _CREATES:
-            flags = (0, 0, 1, 2)[self.variant // 4 % 4]
-            body = path + pack_buffer(b"") + self.acl(number) + INT.pack(flags)
-            return body + LONG.pack(1000) if opcode == OpCode.CREATE_TTL else body
-        if opcode == OpCode.SET_DATA:
-            return path + pack_buffer(b"count=5") + INT.pack(-1)
-        if opcode == OpCode.SET_ACL:
-            return path + self.acl(number) + INT.pack(-1)
-        if opcode in (OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES):
-            return path + INT.pack(1 + self.variant % 3)
-        if opcode == OpCode.ADD_WATCH:
-            return path + INT.pack(self.variant % 2)
-        if opcode in (KeeperOpCode.LIST_RECURSIVE, KeeperOpCode.REMOVE_RECURSIVE):
-            return path + INT.pack(_UNLIMITED >> self.variant % 31)
-        if opcode == KeeperOpCode.CHECK_STAT:
-            return path + INT.pack(-1) + STAT.pack(*[-1] * 11)
-        if opcode in (OpCode.DELETE, OpCode.CHECK, KeeperOpCode.TRY_REMOVE, KeeperOpCode.CHECK_NOT_EXISTS):
-            return path + INT.pack(-1)
-        if opcode in (OpCode.GET_ACL, OpCode.GET_ALL_CHILDREN_NUMBER, OpCode.GET_EPHEMERALS):
-            return path
-        if opcode == KeeperOpCode.FILTERED_LIST:
-            return path + bytes((0, self.variant % 3))
-        if opcode == KeeperOpCode.LIST_WITH_STAT_AND_DATA:
-            return path + bytes((0, self.variant % 3, 1, 1))
-        assert opcode in _WITH_PATH, f"say here what a request {opcode} has"
-        return path + b"\1"
+        return b"".join(_FIELDS[name](self, kind, number) for name in _NAMES[opcode])
 
     def many(self, kind: int, count: int) -> bytes:
         """A vector of paths."""
         return pack_strings([self.path(kind, number) for number in range(count)])
 
 
-# They have a path, and perhaps whether it is watched; or nothing.
-_WITH_PATH = frozenset(
-    (
-        OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2, OpCode.SYNC,
-        OpCode.DELETE_CONTAINER, OpCode.WHO_AM_I, OpCode.CLOSE_SESSION,
-    )
-)  # fmt: skip
+_NAMES = {opcode: fields_of(opcode) for opcode in EVERY_REQUEST}
+#: Each field of a request, from what it is made of, and the kind and the number of its path.
+_FIELDS: dict[str, Callable[[_Pieces, int, int], bytes]] = {
+    "path": lambda made, kind, number: pack_string(made.path(kind, number)),
+    "prefixPath": lambda made, kind, number: pack_string(made.path(kind, number)),
+    "watch": lambda *_: b"\1",
+    "data": lambda *_: pack_buffer(b"count=5"),
+    "acl": lambda made, _kind, number: made.acl(number),
+    "flags": lambda made, *_: INT.pack((0, 0, 1, 2)[made.variant // 4 % 4]),
+    "ttl": lambda *_: LONG.pack(1000),
+    "version": lambda *_: INT.pack(-1),
+    "stat": lambda *_: STAT.pack(*[-1] * 11),
+    "type": lambda made, *_: INT.pack(1 + made.variant % 3),
+    "mode": lambda made, *_: INT.pack(made.variant % 2),
+    "limit": lambda made, *_: INT.pack(_UNLIMITED >> made.variant % 31),
+    "filter": lambda made, *_: bytes((made.variant % 3,)),
+    "withStat": lambda *_: b"\1",
+    "withData": lambda *_: b"\1",
+}
 _WRITTEN = sorted(map(int, EXTENDED_PARTS))
 _READ = sorted(MULTI_READ.parts)
 ALL = sorted({*EXTENDED.reads, *EXTENDED.writes} - {OpCode.RECONFIG})

@@ -14,6 +14,7 @@ from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import NO_TEXT, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from lab import records
+from lab.records import EVERY_REQUEST
 from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
 
@@ -49,8 +50,6 @@ _PATH_VERSION = Twin(without_end(packets.decode_path_version), packets.read_path
 _PATH_LIMIT = _read(keeper.read_path_limit)
 _CREATE = Twin(without_end(packets.decode_create), packets.read_create, null_path=True)
 
-_EVERY = (*records.REQUESTS.items(), *records.KEEPER_REQUESTS.items())
-DECLARED: Mapping[int, Construct] = {int(opcode): record for opcode, record in _EVERY}
 TWINS: Mapping[int, Twin] = {
     OpCode.CREATE: _CREATE,
     OpCode.DELETE: _PATH_VERSION,
@@ -84,12 +83,12 @@ _ELSEWHERE = {
     OpCode.SET_WATCHES2, OpCode.ADD_WATCH, OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES,
 }  # fmt: skip
 # Each form once.
-_FORMS = {(DECLARED[opcode], twin): opcode for opcode, twin in TWINS.items()}
+_FORMS = {(EVERY_REQUEST[opcode], twin): opcode for opcode, twin in TWINS.items()}
 BY_TWIN = pytest.mark.parametrize("opcode", _FORMS.values())
 
 
 def test_each_request_with_fields_has_a_twin() -> None:
-    fields = {opcode for opcode, declaration in DECLARED.items() if declaration is not records.Nothing}
+    fields = {opcode for opcode, declaration in EVERY_REQUEST.items() if declaration is not records.Nothing}
     assert fields == TWINS.keys() | _ELSEWHERE
 
 
@@ -105,7 +104,7 @@ def outcome(decode: Callable[[], Any]) -> Any:
 
 def declared(opcode: int, packet: bytes) -> Any:
     """What the twin must return, by the declaration."""
-    fields = plain(records.decode(DECLARED[opcode], packet))
+    fields = plain(records.decode(EVERY_REQUEST[opcode], packet))
     values = [fields.pop("path" if "path" in fields else "prefixPath")]
     for name, value in fields.items():
         if name == "stat":
@@ -130,7 +129,7 @@ def _acls(entries: list[dict[str, Any]]) -> tuple[Acl, ...]:
 @BY_TWIN
 @given(data=st.data())
 def test_decoders_equal_their_declaration(opcode: int, data: st.DataObject) -> None:
-    declaration, twin = DECLARED[opcode], TWINS[opcode]
+    declaration, twin = EVERY_REQUEST[opcode], TWINS[opcode]
     packet = data.draw(
         st.one_of(whole_packets(declaration), broken_packets(declaration), st.binary(max_size=60))
     )
@@ -147,7 +146,7 @@ def test_decoders_equal_their_declaration(opcode: int, data: st.DataObject) -> N
 @given(data=st.data())
 def test_every_cut_is_malformed_and_what_trails_is_left(opcode: int, data: st.DataObject) -> None:
     twin = TWINS[opcode]
-    packet = data.draw(whole_packets(DECLARED[opcode]))
+    packet = data.draw(whole_packets(EVERY_REQUEST[opcode]))
     for end in range(len(packet)):
         with pytest.raises(MalformedPacket) as caught:
             twin.decode(packet[:end], 0)

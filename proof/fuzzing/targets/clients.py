@@ -69,7 +69,7 @@ def handshake(data: bytes) -> None:
         same("read again", decode(again), first)
 
 
-_OPCODES: list[tuple[int, Construct]] = sorted([*records.REQUESTS.items(), *records.KEEPER_REQUESTS.items()])
+_OPCODES: list[tuple[int, Construct]] = sorted(records.EVERY_REQUEST.items())
 # Writes whose fields are one of a declared record's, in its order.
 _TWINS = {
     int(opcode): declaration

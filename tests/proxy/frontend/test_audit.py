@@ -5,8 +5,9 @@ import struct
 
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import INT, Acl, pack_string
+from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER, STAT
+from lab import records
 from lab.fakes.connection import FakeHost, FakeLoop, connected
 from proxy.frontend import audit
 from proxy.frontend.request_logs import RequestLogs, Stages
@@ -99,22 +100,22 @@ def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
     ]
 
 
-# What each part's body is, and its line if it has one, where the node /there exists. A new part needs both.
+# The path of each part, and its line if it has one, where the node /there exists. A new part needs both.
 _MADE = "operation=create znode=/new znode_type={} result=success"
 _DELETED = "operation={} znode=/there result=success"
-PARTS: dict[int, tuple[bytes, str]] = {
-    OpCode.CREATE: (zk.create("/new").body, _MADE.format("persistent")),
-    OpCode.CREATE2: (zk.create("/new").body, "operation=create znode=/new result=success"),
-    OpCode.CREATE_CONTAINER: (zk.create_container("/new").body, _MADE.format("container")),
-    OpCode.CREATE_TTL: (zk.create_ttl("/new", 1000).body, "operation=create znode=/new result=success"),
-    OpCode.DELETE: (zk.delete("/there").body, _DELETED.format("delete")),
-    OpCode.SET_DATA: (zk.set_data("/there", b"new").body, _DELETED.format("setData")),
-    OpCode.CHECK: (zk.check("/there").body, ""),
-    KeeperOpCode.CHECK_NOT_EXISTS: (zk.check("/new").body, ""),
-    KeeperOpCode.CREATE_IF_NOT_EXISTS: (zk.create("/new").body, _MADE.format("persistent")),
-    KeeperOpCode.REMOVE_RECURSIVE: (pack_string("/there") + INT.pack(9), _DELETED.format("deleteRecursive")),
-    KeeperOpCode.CHECK_STAT: (zk.check("/there").body + b"\xff" * STAT.size, ""),
-    KeeperOpCode.TRY_REMOVE: (zk.delete("/there").body, _DELETED.format("delete")),
+PARTS: dict[int, tuple[str, str]] = {
+    OpCode.CREATE: ("/new", _MADE.format("persistent")),
+    OpCode.CREATE2: ("/new", "operation=create znode=/new result=success"),
+    OpCode.CREATE_CONTAINER: ("/new", _MADE.format("container")),
+    OpCode.CREATE_TTL: ("/new", "operation=create znode=/new result=success"),
+    OpCode.DELETE: ("/there", _DELETED.format("delete")),
+    OpCode.SET_DATA: ("/there", _DELETED.format("setData")),
+    OpCode.CHECK: ("/there", ""),
+    KeeperOpCode.CHECK_NOT_EXISTS: ("/new", ""),
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: ("/new", _MADE.format("persistent")),
+    KeeperOpCode.REMOVE_RECURSIVE: ("/there", _DELETED.format("deleteRecursive")),
+    KeeperOpCode.CHECK_STAT: ("/there", ""),
+    KeeperOpCode.TRY_REMOVE: ("/there", _DELETED.format("delete")),
 }
 
 
@@ -140,8 +141,8 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
     client = connected(host)
     client.send(zk.packet(1, zk.create("/there")))
     client.commit()
-    body, line = PARTS[opcode]
-    part = zk.Request(opcode, body, zk.nothing)
+    path, line = PARTS[opcode]
+    part = zk.Request(opcode, records.body(opcode, path=path), zk.nothing)
     after = zk.create("/after-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
     client.send(zk.packet(2, zk.multi([part, after])))
     client.commit()

@@ -7,17 +7,15 @@ import pytest
 
 from codec import client as zk
 from codec.constants import KeeperOpCode, OpCode, Xid
-from codec.jute import pack_string
 from codec.operation_names import operation_name
 from codec.packets import MULTI_HEADER
+from lab import records
 from proxy.frontend.replies import NARROW
 from proxy.frontend.requests import Author
 from proxy.frontend.sampling import NEVER, Sampling
 from proxy.options.top import TopOptions
-from proxy.state.ops import EXTENDED_PARTS
+from proxy.state.ops import EXTENDED_PARTS, MULTI_READ
 from proxy.state.ops.multi import END_OF_PARTS
-from tests.proxy.frontend.test_audit import PARTS
-from tests.proxy.state.ops.test_multi_read import KINDS
 
 
 def _sampling(sample: int = 1, depth: int = 2) -> Sampling:
@@ -73,21 +71,20 @@ def test_a_multi_counts_once_for_each_of_its_prefixes() -> None:
 @pytest.mark.parametrize("opcode", EXTENDED_PARTS)
 def test_every_part_that_a_multi_may_have_is_counted(opcode: OpCode | KeeperOpCode) -> None:
     sampling = _sampling()
-    body, _ = PARTS[opcode]
-    _seen(sampling, _frames(zk.multi([zk.check("/a"), zk.Request(opcode, body, zk.nothing)])))
-    path = body[4 : 4 + int.from_bytes(body[:4])].decode()
-    assert {each[:2] for each in sampling.operations()} == {("check", "/a"), (operation_name(opcode), path)}
+    part = zk.Request(opcode, records.body(opcode, path="/b"), zk.nothing)
+    _seen(sampling, _frames(zk.multi([zk.check("/a"), part])))
+    assert {each[:2] for each in sampling.operations()} == {("check", "/a"), (operation_name(opcode), "/b")}
 
 
 def test_every_part_that_a_multi_read_may_have_is_counted() -> None:
     sampling = _sampling()
     parts = [
-        MULTI_HEADER.pack(opcode, False, -1) + pack_string(f"/{opcode}") + rest
-        for opcode, rest in KINDS.items()
+        MULTI_HEADER.pack(opcode, False, -1) + records.body(opcode, path=f"/{opcode}")
+        for opcode in MULTI_READ.parts
     ]
     _seen(sampling, [zk.framed(1, OpCode.MULTI_READ)[4:] + b"".join(parts) + END_OF_PARTS])
     assert {each[:2] for each in sampling.operations()} == {
-        (operation_name(opcode), f"/{opcode}") for opcode in KINDS
+        (operation_name(opcode), f"/{opcode}") for opcode in MULTI_READ.parts
     }
 
 

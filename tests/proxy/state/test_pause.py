@@ -13,9 +13,11 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
+from lab import records
 from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetAcl, SetData
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_children, pack_names
+from proxy.state.operation import few
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, AtOnce, Lengths, Pause, TooLong
@@ -218,37 +220,39 @@ def _watch(path: str, watch: bool) -> bytes:
 
 
 _path = st.sampled_from(_PATHS)
-_listing = st.builds(_watch, _path, st.booleans())
-_filtered = st.builds(lambda head, only: head + bytes([only]), _listing, st.integers(0, 3))
-_full = st.builds(
-    lambda head, rest: head + bytes(rest), _filtered, st.lists(st.booleans(), min_size=2, max_size=2)
-)
-_lists = st.lists(_path, max_size=3).map(pack_strings)
-_watches = st.tuples(*[st.one_of(_lists, st.just(INT.pack(-1)))] * 5).map(b"".join)
-_zxid = st.integers(0, 12).map(LONG.pack)
-_reads: dict[int, st.SearchStrategy[bytes]] = {
-    OpCode.GET_CHILDREN: _listing,
-    OpCode.GET_CHILDREN2: _listing,
-    OpCode.SET_WATCHES: st.builds(bytes.__add__, _zxid, _watches),
-    OpCode.SET_WATCHES2: st.builds(bytes.__add__, _zxid, _watches),
-    OpCode.GET_EPHEMERALS: st.sampled_from(["", "/", "/e", "/a"]).map(pack_string),
-    OpCode.GET_ALL_CHILDREN_NUMBER: _path.map(pack_string),
-    OpCode.MULTI_READ: st.lists(
-        st.tuples(st.sampled_from([OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.EXISTS]), _listing),
-        max_size=4,
-    ).map(lambda parts: _multi(*parts)),
-    KeeperOpCode.FILTERED_LIST: _filtered,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: _full,
-    KeeperOpCode.LIST_RECURSIVE: st.builds(
-        lambda path, limit: pack_string(path) + INT.pack(limit), _path, st.integers(0, 9)
-    ),
+_paths = st.one_of(st.lists(_path, max_size=3), st.none())
+_fields: dict[str, st.SearchStrategy[Any]] = {
+    "path": _path,
+    "prefixPath": st.sampled_from(["", "/", "/e", "/a"]),
+    "watch": st.booleans(),
+    "filter": st.integers(0, 3),
+    "withStat": st.booleans(),
+    "withData": st.booleans(),
+    "limit": st.integers(0, 9),
+    "relativeZxid": st.integers(0, 12),
+    **dict.fromkeys(records.fields_of(OpCode.SET_WATCHES2)[1:], _paths),
 }
+_multi_reads = st.lists(
+    st.tuples(
+        st.sampled_from([OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.EXISTS]),
+        st.builds(_watch, _path, st.booleans()),
+    ),
+    max_size=4,
+).map(lambda parts: _multi(*parts))
+
+
+def _bodies(opcode: int) -> st.SearchStrategy[bytes]:
+    if opcode == OpCode.MULTI_READ:
+        return _multi_reads
+    fields = {name: _fields[name] for name in records.fields_of(opcode)}
+    return st.fixed_dictionaries(fields).map(lambda values: records.body(opcode, **values))
 
 
 def _read_tree() -> World:
     world = World()
+    entries = tuple(Acl(31, "ip", f"10.0.0.{number}") for number in range(12))
     for path in ("/a", "/a/b", "/a/b/c", "/a/d"):
-        world.do(Create(path, b"data"))
+        world.do(Create(path, b"data", acls=(Acl(31, "world", "anyone"), *entries)))
     for path in ("/e", "/a/e", "/a/b/e"):
         world.do(Create(path, flags=CreateMode.EPHEMERAL))
     return world
@@ -271,11 +275,14 @@ def _answer(world: World, reader: Client, pause: Pause, opcode: int, body: bytes
         return type(error), getattr(error, "code", None), getattr(error, "body", None)
 
 
-@given(st.sampled_from(sorted(_reads)), st.booleans(), st.data())
+@pytest.mark.parametrize(
+    "opcode", [opcode for opcode, read in EXTENDED.reads.items() if read.steps is not few]
+)
+@given(st.booleans(), st.data())
 def test_a_read_that_pauses_answers_as_one_at_a_stretch(
     opcode: int, keeper: bool, data: st.DataObject
 ) -> None:
-    body = data.draw(_reads[opcode])
+    body = data.draw(_bodies(opcode))
     first, second = _read_tree(), _read_tree()
     plain, slow, refused = (Client(knows_keeper=keeper) for _ in range(3))
     expected = _answer(first, plain, NO_PAUSE, opcode, body)

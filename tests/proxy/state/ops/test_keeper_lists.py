@@ -25,8 +25,7 @@ _CHILDREN, _FULL, _BELOW = (
 
 
 def _request(code: KeeperOpCode, path: str, only: int = ListFilter.ALL, **options: Any) -> bytes:
-    fields = {"path": path, "watch": False, "filter": only, "withStat": True, "withData": True, **options}
-    return records.encode(records.KEEPER_REQUESTS[code], fields)
+    return records.body(code, path=path, filter=only, **options)
 
 
 def _ask(world: World, code: KeeperOpCode, *asked: Any, client: Client | None = None, **options: Any) -> Any:

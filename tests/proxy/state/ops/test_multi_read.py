@@ -6,6 +6,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACL_PACKED, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
+from lab import records
 from proxy.state.ops import MULTI_READ
 from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, held, read, room
@@ -13,15 +14,6 @@ from tests.proxy.state.world import World
 from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
-# What follows the path in a part that Keeper's form may have.
-KINDS = {
-    OpCode.EXISTS: b"\0",
-    OpCode.GET_DATA: b"\0",
-    OpCode.GET_CHILDREN: b"\0",
-    OpCode.GET_CHILDREN2: b"\0",
-    KeeperOpCode.FILTERED_LIST: b"\0\1",
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: b"\0\0\1\1",
-}
 
 
 def _part(opcode: int, path: str | None, rest: bytes = b"\1") -> bytes:
@@ -129,22 +121,21 @@ def test_results_too_large_for_one_reply(knows_keeper: bool, monkeypatch: pytest
 # -- in Keeper's form ----------------------------------------------------------------------------------------
 
 
-def test_each_part_of_a_multi_read_is_known_here() -> None:
-    assert KINDS.keys() == MULTI_READ.parts.keys()
+def _usual(opcode: int, path: str) -> bytes:
+    return MULTI_HEADER.pack(opcode, False, -1) + records.body(opcode, path=path)
 
 
 def test_every_part_is_answered_as_by_itself() -> None:
     world = room()
-    expected = [
-        _result(opcode, read(world, opcode, pack_string("/open") + rest)) for opcode, rest in KINDS.items()
-    ]
-    parts = [_part(opcode, "/open", rest) for opcode, rest in KINDS.items()]
+    bodies = {opcode: records.body(opcode, path="/open") for opcode in MULTI_READ.parts}
+    expected = [_result(opcode, read(world, opcode, body)) for opcode, body in bodies.items()]
+    parts = [_usual(opcode, "/open") for opcode in bodies]
     assert _ask(world, *parts, _END, client=Client(knows_keeper=True)) == b"".join(expected) + _END
 
 
-@one_by_one(("opcode", "rest"), KINDS.items())
-def test_a_refused_part_has_its_own_opcode_and_no_body(opcode: int, rest: bytes) -> None:
-    parts = [_part(opcode, path, rest) for path in ("/missing", "/closed")]
+@one_by_one("opcode", MULTI_READ.parts)
+def test_a_refused_part_has_its_own_opcode_and_no_body(opcode: int) -> None:
+    parts = [_usual(opcode, path) for path in ("/missing", "/closed")]
     assert _ask(room(), *parts, _children("/open"), _END, client=Client(knows_keeper=True)) == (
         _result(opcode, b"", ErrorCode.NO_NODE)
         + _result(opcode, b"", ErrorCode.NO_AUTH)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.constants import OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
+from lab import records
 from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
 from proxy.state.operation import Reading, Sees, few
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
@@ -27,21 +28,13 @@ def _list(opcode: int) -> bytes:
     return MULTI_HEADER.pack(opcode, False, -1) + pack_string("/wide") + b"\0"
 
 
-# The longest request of each kind on the state below, and a short one.
-_PATH = pack_string("/wide"), pack_string("/wide/n1")
-_UNWATCHED = _PATH[0] + b"\0", _PATH[1] + b"\0"
+# The longest request on the state below, and a short one, of those that are not long by the path alone.
 _ASKED: dict[int, tuple[bytes, bytes]] = {
-    OpCode.GET_CHILDREN: _UNWATCHED,
-    OpCode.GET_CHILDREN2: _UNWATCHED,
-    OpCode.GET_ACL: (pack_string("/acl/n0"), _PATH[0]),
+    OpCode.GET_ACL: (pack_string("/acl/n0"), pack_string("/wide")),
     OpCode.GET_EPHEMERALS: (pack_string("/"), pack_string("/")),
-    OpCode.GET_ALL_CHILDREN_NUMBER: _PATH,
     OpCode.SET_WATCHES: (LONG.pack(0) + _WATCHED + _WATCHED + _WATCHED, bytes(20)),
     OpCode.SET_WATCHES2: (LONG.pack(0) + _WATCHED + _WATCHED + _WATCHED + bytes(8), bytes(28)),
     OpCode.MULTI_READ: (_list(OpCode.GET_CHILDREN) * 3 + END_OF_PARTS, END_OF_PARTS),
-    KeeperOpCode.FILTERED_LIST: (_PATH[0] + b"\0\0", _PATH[1] + b"\0\0"),
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: (_PATH[0] + b"\0\0\1\1", _PATH[1] + b"\0\0\1\1"),
-    KeeperOpCode.LIST_RECURSIVE: (_PATH[0] + INT.pack(1 << 20), _PATH[1] + INT.pack(1 << 20)),
 }
 
 
@@ -58,8 +51,7 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
     opcode = int(name.split()[-1])
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
-    assert opcode in _ASKED, f"say in _ASKED what a long and a short request {opcode} is"
-    long, short = _ASKED[opcode]
+    long, short = _ASKED.get(opcode) or [records.body(opcode, path=path) for path in ("/wide", "/wide/n1")]
     with pytest.raises(TooLong):
         operation.answer(reading, world.client, long, 0)
     assert operation.steps(reading, world.client, long, 0) > LARGE.lengths.at_once
