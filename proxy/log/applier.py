@@ -19,7 +19,15 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.follow.follower import (
+    Apply,
+    EntriesGone,
+    Gap,
+    Item,
+    ProxyCame,
+    ProxyGone,
+    RecordChanged,
+)
 from proxy.log.living import Peers
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
@@ -69,7 +77,17 @@ class Between(NamedTuple):
 
 
 #: What the applier notices besides outcomes and changes of sessions, at its place in the order of entries.
-Notice = ProxyCame | ProxyGone | Disagreement | QuotaExceeded | BudgetSpent | OwnApplied | Broken
+Notice = (
+    ProxyCame
+    | ProxyGone
+    | Gap
+    | EntriesGone
+    | Disagreement
+    | QuotaExceeded
+    | BudgetSpent
+    | OwnApplied
+    | Broken
+)
 _OWN_APPLIED = OwnApplied()
 
 
@@ -169,7 +187,7 @@ class Applier:
                         self._notice(_OWN_APPLIED)
                 case Between():
                     item.work()
-                case ProxyCame() | ProxyGone():
+                case ProxyCame() | ProxyGone() | Gap() | EntriesGone():
                     self._notice(item)
                 case RecordChanged():
                     pass  # `Follow` has the record

@@ -23,7 +23,7 @@ from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
-from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
+from proxy.log.follow.follower import EntriesGone, Gap, Item, ProxyCame, ProxyGone
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.living import LivingProxies, Peer, living_proxy
 from proxy.log.load.start import load_to_serve
@@ -67,6 +67,8 @@ class Log:
         self._sessions = sessions
         self.stopped_serving = stopped_serving
         self._disagreed = disagreed
+        #: Called when entries that had taken effect are deleted (`upkeep.deleted_entries`).
+        self.entries_gone: Callable[[EntriesGone], object] = lambda _: None
         self.machine = machine
         self.stats = stats
         self.living = LivingProxies()
@@ -393,6 +395,16 @@ class Log:
                 self.combining.server.proxy_gone(name)
                 self.incarnations.registration.key_gone(name)
                 self._sessions.proxy_gone(name, proxy.value.lease if proxy is not None else 0)
+            case Gap(name, number, behind):
+                log.warning(
+                    "entry %d of %s is missing from the log, so the %d behind it have no effect. That is"
+                    " normal if the proxy ended while it appended them: no client was answered. If somebody"
+                    " has deleted the key %s, restore etcd from a backup",
+                    *(number, name, behind, self.context.keys.entry(name, number).decode()),
+                )
+            case EntriesGone():
+                if not self.is_copy:  # its follower truncates the log, and no proxy writes a snapshot
+                    self.entries_gone(notice)
             case QuotaExceeded(path, what):
                 self._about_path.warn(path, "quota exceeded at %s: %s", what)
             case BudgetSpent(path):

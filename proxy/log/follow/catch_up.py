@@ -15,10 +15,20 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from proxy.etcd.interface import Reads
-from proxy.etcd.model import EtcdUnknown, Get, KeyValue, RangeResult, Status, Txn, TxnResult
+from proxy.etcd.model import (
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    RangeResult,
+    RefusalKind,
+    Status,
+    Txn,
+    TxnResult,
+)
 from proxy.log.follow.follower import order_of
 from proxy.log.foreign import ours
-from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
+from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import together
@@ -241,11 +251,46 @@ async def _check_reach(
             )
 
 
-# -- reads of which none is older than one before it -------------------------------------------------------
+# -- reads as of one revision, and reads of which none is older than one before it ---------------------------
 
 
 class OldAnswers(EtcdUnknown):
     """etcd continued to answer with data that is older than what it has shown before."""
+
+
+class ReadsAsOf:
+    """Reads of `etcd` as it was at one revision. They raise Compacted once etcd no longer knows that."""
+
+    def __init__(self, etcd: Reads, revision: int) -> None:
+        self._etcd = etcd
+        self._revision = revision
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """As `Etcd.txn`, for reads without compares."""
+        gets = [op._replace(revision=self._revision) for op in txn.success if isinstance(op, Get)]
+        assert len(gets) == len(txn.success)
+        assert not txn.compares
+        return await self._as_of(self._etcd.txn(Txn((), gets), timeout))
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """As `Etcd.range`."""
+        return await self._as_of(self._etcd.range(get._replace(revision=self._revision), timeout))
+
+    async def status(self, timeout: float = 5.0) -> Status:
+        """As `Etcd.status`."""
+        return await self._etcd.status(timeout)
+
+    async def _as_of(self, answer: Awaitable[T]) -> T:
+        try:
+            return (await answer)._replace(revision=self._revision)
+        except EtcdRefused as error:
+            if error.kind is RefusalKind.COMPACTED:
+                raise Compacted(f"etcd has compacted revision {self._revision}") from error
+            raise
+
+
+class Compacted(TreeNotServable):
+    """etcd no longer knows the revision as of which the tree was to be read."""
 
 
 class MonotonicReads:

@@ -56,6 +56,23 @@ class ProxyGone(NamedTuple):
     revision: int
 
 
+class Gap(NamedTuple):
+    """An incarnation is over, and an entry of it is missing: those behind it never take effect (rule 1.5)."""
+
+    incarnation: str
+    number: int  # of the missing entry
+    behind: int  # how many entries
+
+
+class EntriesGone(NamedTuple):
+    """Entries that had taken effect were deleted: by truncation, if the previous snapshot holds them."""
+
+    incarnation: str
+    first: int  # their numbers
+    last: int
+    revision: int
+
+
 class RecordChanged(NamedTuple):
     """The tree's record was put, or deleted (None)."""
 
@@ -63,7 +80,7 @@ class RecordChanged(NamedTuple):
     revision: int
 
 
-Item = Apply | ProxyCame | ProxyGone | RecordChanged
+Item = Apply | ProxyCame | ProxyGone | Gap | EntriesGone | RecordChanged
 
 
 class Follower:
@@ -135,8 +152,10 @@ class Follower:
                 skip(self.keys, pair.key, error)
                 continue
             if kind is KeyKind.ENTRY:
-                if event.type == PUT:  # deletions are truncation
+                if event.type == PUT:
                     self._entry(items, pair.mod_revision, incarnation, number, pair.value)
+                elif number <= self.delivered(incarnation):
+                    self._deleted(items, incarnation, number, pair.mod_revision)
             elif kind is KeyKind.PROXY:
                 if event.type == PUT:
                     self._came(items, incarnation, pair)
@@ -199,7 +218,7 @@ class Follower:
         for incarnation in missing:
             self._gone(items, incarnation, revision)
         for incarnation in [name for name in self._waiting if name not in there]:
-            del self._waiting[incarnation]
+            self._never(items, incarnation)
         if record is None:
             items.append(RecordChanged(None, revision))
         else:
@@ -227,6 +246,15 @@ class Follower:
                     del self._waiting[incarnation]
         self._delivered[incarnation] = number
 
+    def _deleted(self, items: list[Item], incarnation: str, number: int, revision: int) -> None:
+        first = number
+        if items and isinstance(former := items[-1], EntriesGone):
+            name, since, last, at = former
+            if (name, last + 1, at) == (incarnation, number, revision):  # truncation deletes very many
+                first = since
+                del items[-1]
+        items.append(EntriesGone(incarnation, first, number, revision))
+
     def _came(self, items: list[Item], incarnation: str, pair: KeyValue) -> None:
         self._expected.pop(incarnation, None)
         self._living[incarnation] = pair.create_revision
@@ -235,8 +263,14 @@ class Follower:
     def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)  # rule 1.5
+        self._never(items, incarnation)
         items.append(ProxyGone(incarnation, revision))
+
+    def _never(self, items: list[Item], incarnation: str) -> None:
+        """What waits of an incarnation that is over never takes effect (rule 1.5)."""
+        waiting = self._waiting.pop(incarnation, None)
+        if waiting:
+            items.append(Gap(incarnation, self.delivered(incarnation) + 1, len(waiting)))
 
 
 def order_of(pair: KeyValue) -> tuple[int, bytes]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up
@@ -73,7 +73,7 @@ async def load_to_serve(
 
 
 async def load_as_of(
-    etcd: Etcd,
+    etcd: Reads,
     keys: Keyspace,
     wanted: Wanted = NOW,
     *,
@@ -122,7 +122,7 @@ class _Load:
 
     def __init__(
         self,
-        etcd: Etcd,
+        etcd: Reads,
         keys: Keyspace,
         record_of: Callable[[Look], TreeRecord],
         levels: Collection[int],

@@ -17,6 +17,7 @@ class Order(NamedTuple):
     revision: int = 0  # at which its key was put
     pace: float = PACE  # bytes a second that are written
     digest_after: int | None = None  # so many entries; nothing is written
+    as_of: int = 0  # write it as of this revision of etcd; 0: as of now
 
     def as_json(self) -> dict[str, Any]:
         """Its members of the line."""

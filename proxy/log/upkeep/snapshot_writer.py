@@ -16,9 +16,9 @@ from typing import Any
 import uvloop
 
 from proxy.etcd.access import Access
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
-from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.catch_up import Compacted, Loaded, ReadsAsOf
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
 from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, order_of
@@ -52,17 +52,27 @@ class WriterGone(WriteFailed):
 
 
 async def write(
-    etcd: Etcd, keys: Keyspace, writer: Registered, *, pace: float = PACE, step: Step = no_step
+    etcd: Etcd,
+    keys: Keyspace,
+    writer: Registered,
+    *,
+    as_of: int = 0,
+    pace: float = PACE,
+    step: Step = no_step,
 ) -> Written:
     """Write a snapshot of the state as of now, and truncate. `step` is called before each step with its name.
 
-    Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
+    `as_of`: of the state as of this revision. Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
     """
     now = asyncio.get_running_loop().time
     began = now()
-    loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT)
-    if loaded.disagreements:
-        await _judge_disagreements(etcd, keys, loaded)
+    reads: Reads = ReadsAsOf(etcd, as_of) if as_of else etcd
+    try:
+        loaded = await load_as_of(reads, keys, timeout=_TIMEOUT)
+        if loaded.disagreements:
+            await _judge_disagreements(reads, keys, loaded)
+    except Compacted as error:
+        raise Overtaken(str(error)) from error
     caught = loaded.caught
     step("clean up")
     guard = Compare(keys.tree, caught.pair.mod_revision)
@@ -85,7 +95,7 @@ async def write(
     )
 
 
-async def _judge_disagreements(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
+async def _judge_disagreements(etcd: Reads, keys: Keyspace, loaded: Loaded) -> None:
     """Digests of entries differ from the replay's: find out whether senders or the snapshot is wrong."""
     for each in loaded.disagreements[:10]:
         log.error(
@@ -224,7 +234,8 @@ async def run(etcd: Etcd, order: Order) -> Answer:
     try:
         if order.digest_after is not None:
             return Digest(await digest_at(etcd, keys, order.digest_after))
-        return await write(etcd, keys, Registered(order.incarnation, order.revision), pace=order.pace)
+        writer = Registered(order.incarnation, order.revision)
+        return await write(etcd, keys, writer, as_of=order.as_of, pace=order.pace)
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
         return Failed(
             str(error), is_overtaken=isinstance(error, Overtaken), is_gone=isinstance(error, WriterGone)

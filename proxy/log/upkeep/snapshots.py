@@ -19,6 +19,7 @@ from proxy.log.append.pending import Pending
 from proxy.log.append.syncs import sync_entry
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
+from proxy.log.upkeep.deleted_entries import DeletedEntries
 from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
@@ -139,6 +140,8 @@ class Snapshots:
         self._wanted = False
         self._checking = False
         self._length = _LogLength()
+        self._deleted = DeletedEntries(replicated.context)
+        replicated.entries_gone = self._deleted.note
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
@@ -174,6 +177,7 @@ class Snapshots:
     async def run(self) -> None:
         """Check every second whether a snapshot is due, and write it, for ever."""
         while True:
+            await self._deleted.look(self._replicated.status().record)
             if self.check():
                 await self._write()
             await asyncio.sleep(_TICK)
@@ -208,7 +212,8 @@ class Snapshots:
             )
         if now < self._not_before or status.incarnation not in status.living:
             return False
-        if pressure is not None and not (self._wanted or self._has_room(pressure)):
+        is_needed = self._wanted or self._deleted.as_of > 0
+        if pressure is not None and not (is_needed or self._has_room(pressure)):
             self._alarm(
                 "no snapshot is written: it may take %d MiB, and etcd has room for %d."
                 " Compact etcd, or raise its quota",
@@ -219,7 +224,7 @@ class Snapshots:
         rank = 0 if self._wanted else status.living.rank(status.incarnation)
         if waited < rank * self._each_rank:
             return False
-        if not self._wanted and not log_requests:
+        if not is_needed and not log_requests:
             # Without a new entry no snapshot is written.
             self._replicated.outbox.submit(sync_entry())
             return False
@@ -239,7 +244,7 @@ class Snapshots:
         current = record.current
         least_bytes = max(self._least[0], current.bytes if current else 0)
         least_requests = max(self._least[1], current.nodes if current else 0)
-        if self._wanted or log_bytes >= least_bytes or log_requests >= least_requests:
+        if log_bytes >= least_bytes or log_requests >= least_requests or self._wanted or self._deleted.as_of:
             return True
         return status.pressure is not None and self._gives_space(status.pressure, log_bytes)
 
@@ -271,9 +276,10 @@ class Snapshots:
         wanted, self._wanted = self._wanted, False
         (me,) = [proxy for proxy in status.living if proxy.incarnation == status.incarnation]
         began = self._now()
+        order = Order(self._prefix, me.incarnation, me.revision, self._pace, as_of=self._deleted.as_of)
         self.stats.running = True
         try:
-            answer = await self._run_writer(Order(self._prefix, me.incarnation, me.revision, self._pace))
+            answer = await self._run_writer(order)
         finally:
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
@@ -291,6 +297,7 @@ class Snapshots:
 
     def _failed(self, answer: Failed) -> None:
         if answer.is_overtaken:
+            self._deleted.too_late()
             log.info("no snapshot was written: %s", answer.error)
         elif answer.is_gone:
             log.warning("no snapshot was written: %s. The eldest living proxy writes one", answer.error)

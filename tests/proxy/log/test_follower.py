@@ -8,7 +8,16 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
-from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.follow.follower import (
+    Apply,
+    EntriesGone,
+    Follower,
+    Gap,
+    Item,
+    ProxyCame,
+    ProxyGone,
+    RecordChanged,
+)
 from proxy.log.foreign import ours
 from schema.keys import Keyspace
 from tests import golden
@@ -58,6 +67,8 @@ class World:
                 self.change(Delete(KEYS.proxy(name)))
             case ["put", name, number]:
                 self.append(name, int(number))
+            case ["delete", name, number]:
+                self.change(Delete(KEYS.entry(name, int(number))))
             case ["truncate", name]:
                 self.change(Delete(*KEYS.entries_of(name)))
             case ["record", value]:
@@ -119,6 +130,10 @@ def _text(item: Item) -> str:
             return f"came {incarnation} @{revision}"
         case ProxyGone(incarnation, revision):
             return f"gone {incarnation} @{revision}"
+        case Gap(incarnation, number, behind):
+            return f"gap {incarnation} {number}, {behind} behind it"
+        case EntriesGone(incarnation, first, last, revision):
+            return f"deleted {incarnation} {first} to {last} @{revision}"
         case RecordChanged(value, revision):
             return f"record {'-' if value is None else value.decode()} @{revision}"
 

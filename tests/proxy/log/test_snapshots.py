@@ -15,8 +15,10 @@ from lab.servers import EtcdServer
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Delete, Txn
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
+from proxy.log.follow.follower import EntriesGone
 from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
@@ -52,6 +54,7 @@ class Subject:
         self.pressure: Pressure | None = None
         self.distrusted = 0
         self.follow = self
+        self.entries_gone: Callable[[EntriesGone], object] = lambda _: None
         for revision, name in enumerate("abc", 10):
             self.living.add(LivingProxy(name, revision, ProxyValue((1,), "")))
 
@@ -338,6 +341,19 @@ async def test_a_child_cannot_outlive_its_proxy(real: World) -> None:
     current = (await real.tree.record()).current
     assert current is not None
     assert await real.tree.snapshots() == {current.name}
+
+
+async def test_a_child_saves_what_deleted_entries_have_done(real: World) -> None:
+    tree, snapshots = real.tree, real.of(real.tree.etcd)
+    real.subject.incarnation = "a"  # the eldest
+    revision = (await tree.etcd.txn(Txn((), (Delete(tree.keys.entry("a", 50)),)), 5)).revision
+    assert "/x/59" not in (await load_as_of(tree.etcd, tree.keys)).machine.tree.nodes
+    real.subject.entries_gone(EntriesGone("a", 50, 50, revision))
+    await run_until(snapshots, lambda: snapshots.stats.written)
+    current = (await tree.record()).current
+    assert current is not None
+    assert current.position == revision - 1
+    assert "/x/59" in (await load_as_of(tree.etcd, tree.keys)).machine.tree.nodes
 
 
 async def test_a_child_without_python_is_told(real: World, caplog: pytest.LogCaptureFixture) -> None:
