@@ -17,7 +17,7 @@ from archive.archiver.stats import Stats
 from archive.files.catalog import ArchiveError
 from archive.files.moment import By, shown
 from archive.files.store import Store, existing, store_of
-from archive.past.deletion import Deletion, last_deletion
+from archive.past.deletion import Deletes, last_deletion
 from archive.past.difference import differences
 from archive.past.history import Event, History
 from archive.past.listing import listing
@@ -40,6 +40,8 @@ from proxy.support.stdout import has_failed
 from schema.keys import Keyspace
 
 parser = options.parser
+
+_MOST_NAMED = 5  # clients, in a message
 
 
 def main(arguments: Sequence[str], command: str) -> int:
@@ -170,18 +172,24 @@ def _revert(given: Any, made: Any) -> int:
     if given.undelete:
         if deletion is None:
             raise ArchiveError(f"the archive has no deletion of {given.path}: --to names a moment")
-        to, cut = deletion.before, False
-        say(f"{_deleted(deletion)}: bringing back the state at {to}")
+        to, is_partial = deletion.deletes.before, bool(deletion.earlier)
+        say(f"{_deleted(deletion.deletes)}: bringing back the state at {to}")
     else:
-        to, cut = given.to, deletion is not None and deletion.cuts(given.to)
+        to, is_partial = given.to, deletion is not None and deletion.deletes.cuts(given.to)
     past = state_at(store, to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
     with tree_to_write(given, made, lambda: _now(given, made)) as (now, client):
         planned = plan(past, undone, now.tree.nodes, given.path, force=given.force)
         _show_plan(planned, as_json=given.json)
-        if cut and deletion is not None:
+        if deletion is not None and given.undelete:
+            for each in deletion.earlier:
+                say(
+                    f"before that, {_deleted(each)}. They may be of another deletion and are left out:"
+                    f" --to 0x{each.before.value:x} brings back both"
+                )
+        elif deletion is not None and is_partial:
             say(
-                f"{_deleted(deletion)}; {to} lies within that, when part of them was deleted already:"
+                f"{_deleted(deletion.deletes)}; {to} lies within that, when part of them was deleted already:"
                 " --undelete brings back all of them"
             )
         if client and planned.steps:
@@ -189,7 +197,7 @@ def _revert(given: Any, made: Any) -> int:
                 say(f"{done} of {counted(len(planned.steps), 'step')} done")
         elif planned.steps:
             say("nothing was written: --yes writes it")
-    return 1 if planned.conflicts or cut else 0
+    return 1 if planned.conflicts or is_partial else 0
 
 
 def _show_plan(planned: Plan, *, as_json: bool) -> None:
@@ -205,11 +213,15 @@ def _show_plan(planned: Plan, *, as_json: bool) -> None:
         say("what has changed since is left as it is: --force reverts it as well")
 
 
-def _deleted(deletion: Deletion) -> str:
+def _deleted(deletes: Deletes) -> str:
     """Who deleted how many nodes, and when."""
-    first, last = deletion.first, deletion.last
-    who = ",".join((f"session {last.session}", *last.identities))
-    return f"{who} deleted {counted(deletion.nodes, 'node')} from {shown(first.time)} to {shown(last.time)}"
+    first, last = deletes.first, deletes.last
+    who = sorted(",".join((f"session {session}", *identities)) for session, identities in deletes.clients)
+    more = [f"{len(who) - _MOST_NAMED} others"] if len(who) > _MOST_NAMED else []
+    return (
+        f"{' and '.join(who[:_MOST_NAMED] + more)} deleted {counted(deletes.nodes, 'node')}"
+        f" from {shown(first.time)} to {shown(last.time)}"
+    )
 
 
 def _json(event: Event) -> str:

@@ -157,6 +157,30 @@ def test_undelete_passes_over_other_clients_and_what_they_delete(world: World) -
         assert _content(seen_by(world.client).nodes) == _content(good.nodes)
 
 
+def test_undelete_brings_back_what_several_clients_have_deleted_in_turn(world: World) -> None:
+    client, undelete = world.client, ["revert", ROOT, "--undelete", "--server", world.server.address]
+    good = seen_by(client)
+    with Client(world.server.port) as interrupted:
+        for number in range(240, 245):
+            interrupted.call(zk.delete(f"{ROOT}/q/n{number:010d}"))
+        world.delete_all()
+        assert world.run(*undelete, "--yes")[0] == 0
+        assert _content(seen_by(client).nodes) == _content(good.nodes)
+
+        # If another change lies between, it is not certain that all of it was one deletion.
+        before = f"0x{client.zxid:x}"
+        interrupted.call(zk.delete(f"{ROOT}/a/b"))
+        client.write(f"{ROOT}/a", b"meanwhile")
+        world.delete_all()
+        status, lines = world.run(*undelete, "--yes")
+        assert status == 1
+        (line,) = [line for line in lines if line.startswith("before that, ")]
+        assert "deleted 1 node" in line
+        assert f"left out: --to {before} brings back both" in line
+        assert client.stat(f"{ROOT}/a") is not None
+        assert client.stat(f"{ROOT}/a/b") is None
+
+
 def test_what_others_have_changed_is_a_conflict(world: World) -> None:
     client = world.client
     client.call(zk.delete(f"{ROOT}/a/b"))
