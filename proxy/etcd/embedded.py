@@ -16,6 +16,7 @@ import importlib.util
 import logging
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -239,6 +240,8 @@ class EmbeddedEtcd:
                 f"--listen-peer-urls=unix://{_PEER}",
                 f"--initial-advertise-peer-urls=unix://{_PEER}",
                 f"--initial-cluster=zketcd=unix://{_PEER}",
+                # From it and the URL etcd makes the id of a new cluster, which must be another for each.
+                f"--initial-cluster-token={secrets.token_hex(8)}",
                 *FLAGS,
                 cwd=self._sockets,
                 stdin=subprocess.DEVNULL,

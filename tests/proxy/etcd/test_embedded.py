@@ -267,6 +267,21 @@ async def test_data_of_a_release_that_listened_on_ports(tmp_path: Path, any_bina
         await client.close()
 
 
+@pytest.mark.real
+async def test_each_has_a_cluster_id_of_its_own_and_keeps_it(tmp_path: Path, any_binary: Binary) -> None:
+    async def cluster_id(folder: str) -> int:
+        async with EmbeddedEtcd(tmp_path / folder, binary=any_binary) as etcd:
+            client = EtcdClient([etcd.endpoint])
+            try:
+                return (await client.status()).cluster_id
+            finally:
+                await client.close()
+
+    first = await cluster_id("a")
+    assert await cluster_id("b") != first
+    assert await cluster_id("a") == first
+
+
 async def client_answers(client: EtcdClient) -> None:
     async def answers() -> bool:
         try:
