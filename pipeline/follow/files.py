@@ -5,6 +5,7 @@ process ends, a server that starts on the directory finds a complete tree: it ig
 own files.
 """
 
+import fcntl
 import json
 import os
 import zlib
@@ -42,7 +43,7 @@ class Files:
     """Writes one data directory."""
 
     def __init__(self, path: str, owner: Owner) -> None:
-        """Raises Failure for a directory with anything else than this tree, OSError."""
+        """Raises Failure for a directory with anything else than this tree, or another writer; OSError."""
         self._path = Path(path)
         self._folder = self._path / "version-2"
         self._log: BinaryIO | None = None
@@ -50,6 +51,17 @@ class Files:
         self._since_snapshot = 0
         self._snapshot_size = 0
         self._own(owner)
+        self._lock = self._locked()
+
+    def _locked(self) -> BinaryIO:
+        """The mark, locked until it is closed: two writers would overwrite each other's logs."""
+        file = (self._path / MARK).open("r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise Failure(f"another export --follow writes into {self._path}: stop it first") from None
+        return file
 
     def _own(self, owner: Owner) -> None:
         mark = self._path / MARK
@@ -99,7 +111,7 @@ class Files:
         self._since_snapshot += len(entry)
 
     def _roll(self, zxid: int) -> None:
-        self.close()
+        self._close_log()
         self._log = new_file(self._folder / f"{log.PREFIX}{zxid:x}")
         self._log.write(log.pack_header())
         self._log_size = log.HEADER_SIZE
@@ -112,7 +124,11 @@ class Files:
             os.fsync(self._log.fileno())
 
     def close(self) -> None:
-        """Close the current log."""
+        """Close the current log; another process may write the directory then."""
+        self._close_log()
+        self._lock.close()
+
+    def _close_log(self) -> None:
         if self._log is not None:
             self.sync()
             self._log.close()
@@ -125,7 +141,7 @@ class Files:
 
     def write_snapshot(self, machine: Machine) -> None:
         """Write the state as a snapshot, from which a server then starts; delete old ones."""
-        self.close()
+        self._close_log()
         name = f"{snapshot.PREFIX}{machine.zxid:x}"
         part = self._folder / f"{name}.part"
         with new_file(part) as file:

@@ -78,6 +78,16 @@ async def test_it_goes_on_where_it_was(world: World, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.endswith("level at zxid 0x15 (0 behind)\n")
 
 
+async def test_two_do_not_write_one_directory(world: World) -> None:
+    await world.check()
+    cluster_id = (await world.client.status()).cluster_id
+    writer = files.Files(str(world.folder), files.Owner("/t", cluster_id))
+    with pytest.raises(Failure, match="another export --follow writes into"):
+        await world.mirror()
+    writer.close()
+    await world.check()
+
+
 async def test_first_children(world: World) -> None:
     await world.write(2)
     for path in ("/n1/a", "/n1/a/b", "/n2/a", "/n2/b"):
