@@ -18,8 +18,8 @@ from proxy.options import tls as tls_options
 from proxy.options import zoo_values as zoo
 from proxy.options.archive import ArchiveOptions
 from proxy.options.etcd import PREFIX, EtcdAccess
-from proxy.options.file import TABLE, content
-from proxy.options.parser import HelpFormatter, OptionParser, outside_the_table, unknown_variables
+from proxy.options.file import options_in
+from proxy.options.parser import HelpFormatter, OptionParser, unknown_variables
 from proxy.options.table import add_options, file_option, group, option, options_of, switch, truth, values_of
 from proxy.options.tls import ClientTls
 from proxy.options.top import TopOptions
@@ -397,9 +397,6 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
 def parse_with(made: OptionParser, arguments: Sequence[str] | None) -> Config:
     """As `parse`, by a parser that may have more options."""
     given = made.parse_args(arguments)
-    stray = outside_the_table(given.config)
-    if stray:
-        made.error(f"{given.config}: options belong into a table [{TABLE}]: {', '.join(stray)}")
     found = zoo_cfg.NOTHING
     if given.zoo_cfg:
         try:
@@ -486,7 +483,7 @@ def _admin_address(given: Any, tls: ClientTls) -> tuple[str, int] | None:
 
 def _secret_files(given: Any, sasl: SaslSettings) -> tuple[tuple[str, str], ...]:
     """The files that hold passwords or keys, each with the option that names it."""
-    in_file = content(given.config).get(TABLE, {}) if given.config else {}
+    in_file = options_in(given.config) if given.config else {}
     has_secrets = any(each.name.removeprefix("--") in in_file for each in OPTIONS if each.secret)
     files = {"--config": given.config if has_secrets else ""}
     files |= {each.name: getattr(given, each.dest) for each in OPTIONS if each.secret_file}

@@ -7,12 +7,13 @@ import argparse
 import re
 from collections.abc import Collection, Iterable
 from io import StringIO
-from typing import Any
+from typing import Any, TextIO
 
 import configargparse
 
-from proxy.options.file import TABLE, TOO_DEEP, VARIABLES, content, parsed
+from proxy.options.file import TABLE, TOO_DEEP, VARIABLES, parsed, table_of
 from proxy.options.table import IS_SECRET
+from proxy.support.files import check_no_pipe
 from proxy.support.usage import Parser, nearest
 
 # Variables of programs of ours besides the server.
@@ -31,6 +32,7 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
         """`options` are those of configargparse.ArgumentParser."""
         ours: dict[str, Any] = {
             "auto_env_var_prefix": VARIABLES,
+            "config_file_open_func": _opened,
             "config_file_parser_class": _TomlFile,
         }
         super().__init__(**ours | options)
@@ -111,9 +113,8 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
         try:
             self._text = stream.read().removeprefix("\ufeff")
             found = super().parse(StringIO(self._text))
-            options = parsed(self._text).get(TABLE)
-            if isinstance(options, dict):  # else it is refused (`outside_the_table`)
-                self.tables = {key for key, value in options.items() if _has_table(value)}
+            options = table_of(parsed(self._text))
+            self.tables = {key for key, value in options.items() if _has_table(value)}
             return found
         except RecursionError:
             message = f"{self._name}: Couldn't parse TOML file: {TOO_DEEP}"
@@ -121,7 +122,7 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
         except UnicodeDecodeError as error:
             message = f"{self._name}: Couldn't parse TOML file: {error}"
             raise configargparse.ConfigFileParserException(message) from error
-        except configargparse.ConfigFileParserException as error:
+        except (configargparse.ConfigFileParserException, ValueError) as error:
             raise configargparse.ConfigFileParserException(f"{self._name}: {error}") from error
 
     def place(self, key: str) -> str:
@@ -130,15 +131,13 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
         return f" ({self._name}, line {line})" if line else ""
 
 
+def _opened(file: str) -> TextIO:
+    check_no_pipe(file)
+    return open(file, encoding="utf-8")
+
+
 def _has_table(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_table, value)))
-
-
-def outside_the_table(file: str | None) -> list[str]:
-    """Options of a configuration file that would be ignored because they are not in the right table."""
-    if not file:
-        return []
-    return [name for name, value in content(file).items() if name != TABLE or not isinstance(value, dict)]
 
 
 def line_of(text: str, key: str) -> int:

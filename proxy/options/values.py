@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from proxy.support.controls import CONTROLS
+from proxy.support.files import check_no_pipe
 from schema.keys import Keyspace
 from schema.paths import is_valid
 
@@ -138,10 +139,12 @@ def directory(text: str) -> str:
     return text
 
 
+@checked
 def file(text: str) -> str:
     """A file that can be read; "" for none."""
     if text and (os.path.isdir(text) or not os.access(text, os.R_OK)):
         raise ArgumentTypeError(f"{text!r} is not a readable file")
+    check_no_pipe(text)
     return text
 
 

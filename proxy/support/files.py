@@ -1,4 +1,4 @@
-"""Files of this host: a directory that survives a power cut, and who may read a file. All block."""
+"""Files of this host: a directory that survives a power cut, who may read a file, named pipes. All block."""
 
 import os
 import stat
@@ -35,3 +35,12 @@ def is_world_readable(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
+
+
+def check_no_pipe(path: str) -> None:
+    """Raise ValueError for a named pipe: to open one waits for another process to open it, perhaps for ever.
+
+    Those of a shell, such as /dev/stdin and /dev/fd/63, are open at both ends.
+    """
+    if not path.startswith(("/dev/", "/proc/")) and Path(path).is_fifo():
+        raise ValueError(f"{path!r} is a named pipe: a file is expected, which can be read again")

@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -51,11 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "table.toml": '[zketcd]\nsasl-user = {bob = "secret"}\n',
         "tables.toml": '[zketcd]\nsasl-user = [{bob = "secret"}]\n',
         "danger.cfg": "skipACL=yes\n",
+        "pipe.cfg": "ssl.keyStore.passwordPath=pipe\n",
         "half.jaas": "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_a=",
         "users": "amy\n",
     }.items():
         (folder / name).write_text(content)
     (folder / "binary").write_bytes(b"\xff\xfe\x00")
+    os.mkfifo(folder / "pipe")  # that nobody writes into
     return folder
 
 
@@ -96,6 +99,7 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--config twice.toml", "twice.toml: Couldn't parse TOML file: Cannot overwrite a value"),
         ("--config binary", "binary: Couldn't parse TOML file: 'utf-8' codec"),
         ("--config directory", "Is a directory: '"),
+        ("--config pipe", "'pipe' is a named pipe"),
         ("--config unknown.toml", "arguments: --litsen (unknown.toml, line 2) (did you mean --listen?)"),
         ("--config nested.toml", "unrecognized arguments: --tls (nested.toml, line 1)"),
         ("--config value.toml", "--tick-time: 'soon' is not a whole number from 1 up (value.toml, line 2)"),
@@ -111,6 +115,8 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--zoo-cfg danger.cfg", "danger.cfg, line 1: skipACL=yes: "),
         ("--zoo-cfg directory", "directory' is not a readable file"),
         (f"{_TLS} old.cert.pem --tls-key old.key.pem", "old.cert.pem: it has expired"),
+        (f"{_TLS} pipe --tls-key good.key.pem", "'pipe' is a named pipe"),
+        ("--zoo-cfg pipe.cfg", "passwordPath: it cannot be read: 'pipe' is a named pipe"),
         (f"{_TLS} good.cert.pem --tls-key other.key.pem", "key values mismatch"),
         (f"{_TLS} half.pem --tls-key good.key.pem", "good.key.pem: the PEM is not complete"),
         (f"{_TLS} directory --tls-key good.key.pem", "directory' is not a readable file"),
