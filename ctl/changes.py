@@ -16,7 +16,7 @@ from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT, Registered, incarnation_of, living_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
-from proxy.log.upkeep.truncation import Overtaken, until_known
+from proxy.log.upkeep.truncation import Overtaken, applied_in, until_known
 from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.support.environment import clock_ms
@@ -66,13 +66,25 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
     Its position changes with that, so it must not be done while a proxy lives that may have applied it.
     """
     found = await look(etcd, keys)
-    servable(found, keys, KNOWN)
+    record = servable(found, keys, KNOWN)
     living = [incarnation_of(keys, proxy) for proxy in found.proxies]
     if living and not force:
+        stale = "".join(
+            f". The key {proxy.key.decode()} has no lease: no proxy has put it, so delete it"
+            for proxy in found.proxies
+            if not proxy.lease
+        )
         raise CommandFailed(
             f"the tree is served by {', '.join(living)}. Stop these proxies first (a dead one counts for some"
-            " seconds), or use --force"
+            f" seconds), or use --force{stale}"
         )
+    if record.current is not None:
+        applied = await applied_in(etcd, keys, record.current.name)
+        if applied is not None and applied.get(incarnation, 0) >= number:
+            raise CommandFailed(
+                f"the snapshot {record.current.name} holds what entry {number} of {incarnation} has done: a"
+                " start does not read the entry"
+            )
     key = keys.entry(incarnation, number)
     entry = await etcd.range(Get(key), TIMEOUT)
     if not entry.kvs:
@@ -82,13 +94,17 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
         requests = len(decode_entry(kv.value).requests)
     except BadValue:
         requests = -1
-    compares = Compare(keys.tree, found.revision + 1, less=True), Compare(key, kv.mod_revision)
+    compares = (
+        Compare(keys.tree, found.revision + 1, less=True),
+        Compare(keys.proxies, found.revision + 1, keys.proxies_end, less=True),  # no proxy has come
+        Compare(key, kv.mod_revision),
+    )
     txn = Txn(compares, (Txn((), (Put(key, encode_void(clock_ms())),)),))
     answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
     if not answer.succeeded:
         raise CommandFailed(
-            f"entry {number} of {incarnation} was changed or truncated, or the tree's record was put, at the"
-            " same moment. Run the command again"
+            f"entry {number} of {incarnation} was changed or truncated, the tree's record was put, or a proxy"
+            " has come, at the same moment. Run the command again"
         )
     lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")
     return Output(

@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from cli.connection import endpoints
-from cli.output import Output, counted, date, say, size, table, visible
+from cli.output import CommandFailed, Output, counted, date, say, size, table, visible
 from codec.constants import OpCode
 from codec.jute import pack_string
+from ctl.changes import void
 from ctl.main import parser
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import Get, Put, Txn
+from proxy.etcd.model import Get, Put, RangeResult, Txn
 from schema.entry import Kind, Request
 from tests.proxy.log.trees import Tree, created
 from tests.table import one_by_one
@@ -203,7 +204,9 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
     ctl.run(poison)
     assert "zketcd void a 3" in ctl("ls", "/", status=1)
     assert "cannot be read" in ctl("log", "--tail", "1")
-    assert "the tree is served by a, b. Stop these proxies first" in ctl("void", "a", "3", status=1)
+    served = ctl("void", "a", "3", status=1)
+    assert "the tree is served by a, b. Stop these proxies first" in served
+    assert f"The key {ctl.prefix}/live/proxy/a has no lease: no proxy has put it" in served
 
     async def stop(tree: Tree) -> None:
         for name in "ab":
@@ -216,6 +219,31 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
     assert ctl("ls", "/one").split() == ["e"]
     assert "2 requests will have no effect" in ctl("void", "a", "2")
     assert "there is no node /one" in ctl("ls", "/one", status=1)
+
+
+def test_an_entry_that_no_start_reads_is_not_made_void(ctl: Ctl) -> None:
+    ctl("snapshot")
+    assert "holds what entry 2 of a has done: a start does not read" in ctl(
+        "void", "a", "2", "--force", status=1
+    )
+
+
+async def test_no_entry_is_made_void_under_a_proxy_that_has_just_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree = await Tree().make("a")
+    await tree.create("a", "/x")
+    await tree.go("a")
+    read = tree.etcd.range
+
+    async def then_a_proxy_comes(get: Get, timeout: float) -> RangeResult:
+        found = await read(get, timeout)
+        await tree.come("b")
+        return found
+
+    monkeypatch.setattr(tree.etcd, "range", then_a_proxy_comes)
+    with pytest.raises(CommandFailed, match="or a proxy has come, at the same moment"):
+        await void(tree.etcd, tree.keys, "a", 2, force=False)
 
 
 def test_levels(ctl: Ctl) -> None:
@@ -325,6 +353,17 @@ def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.Mo
     monkeypatch.delenv("ZKETCD_PREFIX")
     monkeypatch.setenv("ZKETCD_AT", "1h")
     assert main(["ls", "--config", file, "/one"]) == 0
+
+
+def test_options_outside_their_table_are_not_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text('prefix = "/elsewhere"\n')
+    with pytest.raises(SystemExit) as ended:
+        main(["ls", "--config", str(file), "/"])
+    assert ended.value.code == 2
+    assert f"{file}: options belong into a table [zketcd]: prefix" in capsys.readouterr().err
 
 
 def test_as_a_process(ctl: Ctl) -> None:
