@@ -16,7 +16,6 @@ import importlib.util
 import logging
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import NamedTuple, Self, TextIO
 from proxy.etcd.unix_socket import reachable
 from proxy.etcd.versions import Version, parse, usable, warnings
 from proxy.options.etcd import EMBEDDED_SOCKET, embedded_url
+from proxy.support.environment import HOST
 
 _LOG = logging.getLogger(__name__)
 _BOUND = Path(__file__).with_name("bound.py")
@@ -241,7 +241,7 @@ class EmbeddedEtcd:
                 f"--initial-advertise-peer-urls=unix://{_PEER}",
                 f"--initial-cluster=zketcd=unix://{_PEER}",
                 # From it and the URL etcd makes the id of a new cluster, which must be another for each.
-                f"--initial-cluster-token={secrets.token_hex(8)}",
+                f"--initial-cluster-token={HOST.randomness.token_hex(8)}",
                 *FLAGS,
                 cwd=self._sockets,
                 stdin=subprocess.DEVNULL,
