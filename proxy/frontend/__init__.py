@@ -15,6 +15,7 @@ transport       its bytes: cut into packets when they come in, sent when they go
 opening         the connect request, or a four-letter word in its place
 identity        who the client is: its address, its certificate, auth packets, SASL
 turns           whose requests are handled when, so that no client waits for another one for long
+slow_reads      reads that take long, in slices
 
 its requests,
 
@@ -50,5 +51,6 @@ Rules of the whole package:
 1. What is pure does no I/O and reads no clock: pyproject.toml lists these modules, and the linter checks it.
 2. One connection is never handled twice at a time. All of it runs in the event loop; only SASL and the files
    for TLS use threads.
-3. Nothing blocks the loop: long work is done in slices (`turns`), and what a client has not read is limited.
+3. Nothing blocks the loop: long work is done in slices (`slow_reads`), and what a client has not read is
+   limited.
 """

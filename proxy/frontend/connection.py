@@ -50,9 +50,10 @@ from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
+from proxy.frontend.slow_reads import Asker, ReadSlices
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
-from proxy.frontend.turns import Asker, FlushQueue, ReadSlices, StateGate
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
@@ -377,7 +378,7 @@ class Connection(asyncio.Protocol):
         if ready.slow_read is not None:
             asker = Asker(self.session_id, self.identity.address)
             self.services.state_gate.read_slowly(
-                asker, self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
+                ready.slow_read, asker, self.answer_slow_read, lambda: self.order.wants_slow_read
             )
         closing = ready.close
         if closing is not None and closing.why and self.outbound.is_open:

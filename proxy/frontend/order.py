@@ -95,7 +95,7 @@ _SYSTEM_ERROR = int(ErrorCode.SYSTEM_ERROR)
 class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
-    now: bool  # from the current state: no entry is applied until it is answered, whatever it sees
+    is_urgent: bool  # from the current state: no entry is applied until it is answered, whatever it sees
     sees: Sees = Sees.ONE_STATE
 
 
@@ -740,7 +740,8 @@ class Order:
     def _await_slow_read(self, read: AwaitedRead) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
-        self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].sees)
+        sees = self._operations.reads[read.opcode].sees
+        self.slow_read = SlowRead(is_urgent=self.queue.in_log > 0, sees=sees)
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 
