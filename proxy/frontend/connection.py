@@ -304,8 +304,7 @@ class Connection(asyncio.Protocol):
         must_wait = False
         if not order.is_closed:
             order.advance()
-            must_wait = order.again
-            self._act()
+            must_wait = self._act()
         if order.is_closed:
             parked.clear()
         elif self._may_take and not (must_wait or order.queue.is_long):
@@ -321,9 +320,7 @@ class Connection(asyncio.Protocol):
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
         # A wrapper would cost each write a call, and each event below.
         try:
-            order = self.order
-            order.answer_write(write, zxid, err, body)
-            if order.slow_read is not None:
+            if self.order.answer_write(write, zxid, err, body):
                 self._act()
             if not self._is_in_flush_queue:
                 self._flush_soon()
@@ -368,11 +365,14 @@ class Connection(asyncio.Protocol):
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
-    def _act(self) -> None:
-        """Do what is ready. Nothing else appends requests, sends packets or closes the transport."""
+    def _act(self) -> bool:
+        """Do what is ready. Nothing else appends requests, sends packets or closes the transport.
+
+        Returns whether the order continues in another turn of the loop, which is requested.
+        """
         ready = self.order.take_ready()
         if ready is NOTHING:
-            return
+            return False
         if ready.requests:
             self.services.submit(ready.requests)
         if ready.slow_read is not None:
@@ -387,6 +387,7 @@ class Connection(asyncio.Protocol):
         self.outbound.send(ready.packets, closing is not None)
         if ready.again:
             self._wait()
+        return ready.again
 
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this slice."""

@@ -220,9 +220,8 @@ class Order:
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
         self._events: list[bytes] | None = None  # during a slow read: those that come after its reply
         self._closing: Closing | None = None
-        #: `take_ready` may not wait for the end of the turn: the log must not be applied any further before.
-        self.slow_read: SlowRead | None = None
-        self.again = False  # call `advance` in another turn of the loop
+        self._slow_read: SlowRead | None = None  # for the next `Ready`
+        self._again = False  # call `advance` in another turn of the loop
         self.use_operations(context.operations)
 
     def use_operations(self, operations: Operations) -> None:
@@ -248,14 +247,15 @@ class Order:
             answered = self._answer_run(frames, received, limit, at_once=True)
             if answered == len(frames):
                 return
-            self.again = replies.owed > limit
+            self._again = replies.owed > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
 
-    def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+    def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> bool:
         """Process the outcome of a write; it is most often the one at the head of the queue.
 
-        Many outcomes come in one turn: `take_ready` may wait for its end, unless there is a `slow_read`.
+        Many outcomes come in one turn, and `take_ready` may wait for its end. Returns whether it may not: a slow
+        read has to be answered before the log is applied any further.
         """
         opcode = write.opcode
         self._observer.count(opcode, 1, write.xid, write.received)
@@ -264,14 +264,14 @@ class Order:
         queue = self.queue
         items = queue.items
         if not items:
-            return
+            return False
         head = items[0]
         if head is not write:
             # A slow read is ahead, and the log, which applies nothing then, has refused the write.
             write.zxid = zxid
             write.err = err
             write.reply = body
-            return
+            return self._slow_read is not None
         queue.pop_write(write)
         if err or opcode == _CLOSE_SESSION:
             self._answer_last(write, zxid, err, body)
@@ -282,6 +282,7 @@ class Order:
             following = items[0]
             if not isinstance(following, Write) or following.zxid != UNKNOWN:
                 self.advance()
+        return self._slow_read is not None
 
     def negotiated(self, answer: SaslAnswer) -> None:
         """Send the answer to a token. `advance` continues with requests received meanwhile."""
@@ -292,7 +293,7 @@ class Order:
             if answer.err:
                 self._drop()
             else:
-                self.again = True
+                self._again = True
 
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the slow read at the head of the queue, and the requests after it."""
@@ -384,25 +385,25 @@ class Order:
         """Everything that is ready, each thing once. The times of its requests end now."""
         replies = self.replies
         packets = replies.packets
-        requests, slow_read, close = self._requests, self.slow_read, self._closing
+        requests, slow_read, close = self._requests, self._slow_read, self._closing
         if self._counted:
             self._observer.note()
         if packets:
             replies.packets = []
             if not replies.is_paused:
                 replies.owed = 0
-        elif not (requests or slow_read or close or self.again):
+        elif not (requests or slow_read or close or self._again):
             return NOTHING
         if requests:
             self._requests = []
-        self.slow_read = None
+        self._slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return new_tuple(Ready, (requests or (), slow_read, packets or (), close, self.again))
+        return new_tuple(Ready, (requests or (), slow_read, packets or (), close, self._again))
 
     @property
     def is_idle(self) -> bool:
         """Whether no request waits, and nothing is ready."""
-        return not (self.queue.count or self.replies.packets or self.again)
+        return not (self.queue.count or self.replies.packets or self._again)
 
     @property
     def wants_slow_read(self) -> bool:
@@ -428,7 +429,7 @@ class Order:
     def _take_unproven(self, kept: Unproven) -> None:
         """Process the packets of a client that is not authenticated yet."""
         began = self._observer.now()
-        while kept and not (self.queue.items or self.again or self.is_closed):
+        while kept and not (self.queue.items or self._again or self.is_closed):
             if kept.is_proven:
                 self._unproven = None
                 for received, chunk in groupby(kept.take_all(), itemgetter(1)):
@@ -441,7 +442,7 @@ class Order:
             if kept.may_send(opcode) or not is_whole:
                 self._enqueue([packet], received)
                 if self._observer.now() - began > self._limits.stretch and not self.is_closed:
-                    self.again = True
+                    self._again = True
             else:
                 self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
                 self.end(Closing("it has to authenticate first"))
@@ -476,7 +477,7 @@ class Order:
                     queue.add_read(packet, received)
                 else:
                     queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
-        if queue.items and not (queue.in_log or self.replies.is_paused or self.again or self.is_closed):
+        if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
             self._advance()
         if is_cut and not self.is_closed:
             self.end(Closing("a packet without a whole header"))
@@ -574,7 +575,7 @@ class Order:
 
     def _advance(self) -> None:
         """The same, but none of the packets of an unproven client."""
-        self.again = False
+        self._again = False
         queue = self.queue
         items = queue.items
         began = 0  # when the first heavy read began
@@ -603,7 +604,7 @@ class Order:
                         now = self._observer.now()
                         began = began or now
                         if now - began > self._limits.stretch or self.replies.owed > self._limits.owed:
-                            self.again = True
+                            self._again = True
                             break
                 queue.pop_single(item)
                 self._answer_single(item)
@@ -640,7 +641,7 @@ class Order:
         elif is_last:
             return True
         elif replies.owed > limit:
-            self.again = True
+            self._again = True
         else:
             packet = run.packets[0]
             queue.pop_reads(run, 1)
@@ -741,7 +742,7 @@ class Order:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
         sees = self._operations.reads[read.opcode].sees
-        self.slow_read = SlowRead(is_urgent=self.queue.in_log > 0, sees=sees)
+        self._slow_read = SlowRead(is_urgent=self.queue.in_log > 0, sees=sees)
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 
@@ -818,8 +819,8 @@ class Order:
     def _drop(self, closing: Closing = _OF_ITSELF) -> None:
         """Answer no more requests, and drop those that wait."""
         self.end(closing)
-        self.again = False
-        self.slow_read = None
+        self._again = False
+        self._slow_read = None
         if self._unproven is not None:
             self._unproven.take_all()
         self.queue.clear()
