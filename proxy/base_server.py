@@ -1,6 +1,6 @@
 """What a server of the present and one of the past have in common: what clients and operators see of them.
 
-`server` puts it over the replicated log, `past` over a moment of an archive. No logic is here.
+`server` puts it over the replicated log, `past` over a moment of an archive.
 """
 
 import asyncio

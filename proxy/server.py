@@ -1,4 +1,4 @@
-"""The server: connects the parts, starts them in order, and drains them at the end. No logic is here."""
+"""The server: connects the parts, starts them in order, and drains them at the end."""
 
 import asyncio
 import logging
@@ -57,8 +57,7 @@ class Tuning(NamedTuple):
 class Server(BaseServer):
     """One proxy."""
 
-    # The attributes are what the program, the console, a handover and the simulation need of a server. It has
-    # no logic.
+    # The attributes are what the program, the console, a handover and the simulation need of a server.
 
     # More than seven parameters: what is made outside of the server and may be missing or another in a test.
     def __init__(
@@ -275,8 +274,7 @@ class Server(BaseServer):
         """Outcomes are about to be sent. If this process stood still, the standby may be silent by now."""
         staleness = self.log.follow.staleness
         if staleness.standby.is_silent:
-            for connection in self.connections:
-                connection.outbound.abort()
+            self.connections.abort()
             staleness.judge()
 
     def disagreed(self, disagreement: Disagreement) -> None:

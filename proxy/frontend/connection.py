@@ -799,6 +799,11 @@ class Connections:
         for connection in self:
             connection.drain()
 
+    def abort(self) -> None:
+        """Close all connections at once, without what is not sent yet."""
+        for connection in self:
+            connection.outbound.abort()
+
     async def close(self, timeout: float) -> None:
         """Close all connections; wait `timeout` seconds for clients to read their last replies."""
         for connection in self:
