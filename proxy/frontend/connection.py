@@ -720,7 +720,7 @@ class Connection(asyncio.Protocol):
         """Whether the client still waits for its session."""
         return self.order.life is _WAITING
 
-    def silence(self) -> float:
+    def measure_silence(self) -> float:
         """Seconds for which the client has been silent while it was not read from; inf if it is read from.
 
         While its requests wait for this server, it is not silent. While it does not read its replies, it has
@@ -729,7 +729,7 @@ class Connection(asyncio.Protocol):
         outbound, are_frozen = self.outbound, self._connections.are_frozen
         if not (outbound.reading_paused or are_frozen):
             return math.inf
-        return outbound.silence() if self.order.replies.is_paused and not are_frozen else 0.0
+        return outbound.measure_silence() if self.order.replies.is_paused and not are_frozen else 0.0
 
 
 class Connections:

@@ -99,7 +99,7 @@ class ReadOnlySessions:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if offers is not Offers.READS or session.ending or session.is_due(now):
+            if offers is not Offers.READS or session.ending or session.check_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

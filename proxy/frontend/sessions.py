@@ -54,7 +54,7 @@ def _wait_of_others(timeout: float, lease: float) -> float:
 class SessionConnection(Protocol):
     """A session's connection. This module is pure, so it cannot import `connection`."""
 
-    def silence(self) -> float:
+    def measure_silence(self) -> float:
         """Seconds for which the client has been silent while it was not read from; inf if it is read from."""
 
     def close(self) -> None:
@@ -73,8 +73,8 @@ class ServedSession:
         self.heard = now  # when the client last sent something
         self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
 
-    def is_due(self, now: float) -> bool:
-        """Whether the client has been silent for the whole timeout.
+    def check_due(self, now: float) -> bool:
+        """Count what the client has sent and was not read; whether it was silent for the whole timeout.
 
         What it sends while it is not read from is read soon after, and maybe after the next call.
         """
@@ -84,7 +84,7 @@ class ServedSession:
 
     def hear_unread(self, connection: SessionConnection, now: float) -> None:
         """Count what the client has sent and was not read."""
-        self.heard = max(self.heard, now - connection.silence())
+        self.heard = max(self.heard, now - connection.measure_silence())
 
     def _is_half_over(self, now: float) -> bool:
         return now - self.heard > self.timeout_ms / 2000
@@ -425,7 +425,7 @@ class Sessions:
         self._maybe_attached.clear()
         holder = self.incarnation
         for session in self._by_id.values():
-            if not session.ending and session.is_due(now) and session.id not in self._attaching:
+            if not session.ending and session.check_due(now) and session.id not in self._attaching:
                 session.ending = True
                 probe.current.closing(session.id, holder)
                 actions.to_append.append(self._close(session.id, "its client was silent", holder))

@@ -94,7 +94,7 @@ class Outbound:
             None  # closed, but the client may still read the last packets
         )
         self._socket = -1
-        self._acked = 0  # bytes that the client's host had acknowledged at the last call of `silence`
+        self._acked = 0  # bytes that the client's host had acknowledged at the last call of `measure_silence`
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
 
@@ -120,8 +120,10 @@ class Outbound:
         """The client's socket; -1 if there is none, or its state is not in the socket alone (TLS)."""
         return -1 if self._transport is None else self._socket
 
-    def silence(self) -> float:
+    def measure_silence(self) -> float:
         """Seconds since the client last sent something, or took some of what was sent to it; inf if closed.
+
+        What it took before the last call does not count.
 
         The kernel knows both, also for TLS and while nothing is read. It resends to a host that is gone for
         15 minutes, and TCP_USER_TIMEOUT would end a connection whose client reads nothing for a while.

@@ -30,7 +30,7 @@ class Applicant:
     def wants_session(self) -> bool:
         return self.session is None and not (self.refused or self.closed or self.turned_away or self.gone)
 
-    def silence(self) -> float:
+    def measure_silence(self) -> float:
         return math.inf
 
     def established(self, session: ServedSession, password: bytes, *, read_only: bool = False) -> None:

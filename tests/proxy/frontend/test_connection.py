@@ -318,15 +318,15 @@ def test_events_that_are_not_sent_are_not_counted(client: Client) -> None:
 
 
 def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_replies(client: Client) -> None:
-    assert client.connection.silence() == math.inf
+    assert client.connection.measure_silence() == math.inf
     client.send(*(packet(xid, set_data("/a", b"")) for xid in range(1000)))
     assert not client.transport.is_read()
-    assert client.connection.silence() == 0.0
+    assert client.connection.measure_silence() == 0.0
     with mock.patch.object(Outbound, "silence", return_value=7.0):
         client.connection.pause_writing()
-        assert client.connection.silence() == 7.0
+        assert client.connection.measure_silence() == 7.0
         client.host.connections.freeze()
-        assert client.connection.silence() == 0.0
+        assert client.connection.measure_silence() == 0.0
 
 
 @pytest.mark.parametrize("is_lost", [True, False])

@@ -32,7 +32,7 @@ class Connection:
         self.closed = False
         self.quiet = math.inf  # seconds that it was silent while it was not read from
 
-    def silence(self) -> float:
+    def measure_silence(self) -> float:
         return self.quiet
 
     def close(self) -> None:

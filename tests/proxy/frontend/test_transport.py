@@ -64,17 +64,17 @@ def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
     accepted, _ = listener.accept()
     transport = FakeTransport()
     outbound = Outbound(cast(asyncio.AbstractEventLoop, FakeLoop()))
-    assert outbound.silence() == math.inf
+    assert outbound.measure_silence() == math.inf
     with listener, client, accepted, mock.patch.object(transport, "get_extra_info", {"socket": accepted}.get):
         outbound.open(transport)
         client.sendall(b"never read")
-        wait_until(lambda: outbound.silence() > 0.1, "the client is silent for a while")
+        wait_until(lambda: outbound.measure_silence() > 0.1, "the client is silent for a while")
         began = time.monotonic()
         accepted.sendall(bytes(10))
-        assert outbound.silence() <= time.monotonic() - began + _TICK  # it took something
-        assert outbound.silence() > 0.1  # it sent nothing since
+        assert outbound.measure_silence() <= time.monotonic() - began + _TICK  # it took something
+        assert outbound.measure_silence() > 0.1  # it sent nothing since
         began = time.monotonic()
         client.sendall(b"a ping")
-        assert outbound.silence() <= time.monotonic() - began + _TICK
+        assert outbound.measure_silence() <= time.monotonic() - began + _TICK
         outbound.lost()
-        assert outbound.silence() == math.inf
+        assert outbound.measure_silence() == math.inf

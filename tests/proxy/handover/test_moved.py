@@ -229,17 +229,17 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     client = established()
     client.host.connections.freeze()
     client.loop.now += 3.9
-    assert client.connection.silence() == 0.0
+    assert client.connection.measure_silence() == 0.0
     successor = _moved(client)
     assert successor.connection.session is not None
-    assert not successor.connection.session.is_due(successor.loop.now + 3.9)
+    assert not successor.connection.session.check_due(successor.loop.now + 3.9)
     again = established()
     again.host.connections.freeze()
     again.loop.now += 3.9
     again.host.connections.thaw()
     again.loop.run()
     assert again.connection.session is not None
-    assert not again.connection.session.is_due(again.loop.now + 3.9)
+    assert not again.connection.session.check_due(again.loop.now + 3.9)
 
 
 def test_a_connection_moves_before_its_connect_request_and_while_it_has_a_session(
