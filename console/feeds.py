@@ -49,7 +49,7 @@ class Feeds:
         self.console = console
         self.source = source
         self.reading = console.api.reading
-        self.recent = console.api.reading.subject.recent
+        self.recent = console.api.reading.subject.source.recent
         self.stats = console.api.reading.subject.feeds
         self.stopped = False
         self._open = 0

@@ -6,16 +6,14 @@
 import asyncio
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
-from proxy.admin.subject import ProcessFacts, Replicated, Subject
+from proxy.admin.state_source import StateSource
+from proxy.admin.subject import ProcessFacts, Subject
 from proxy.config import Config
-from proxy.etcd.interface import Calls
-from proxy.etcd.model import Status
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection, Connections, Services
@@ -23,15 +21,11 @@ from proxy.frontend.handshake import Handshake, PastHandshake, interval_of
 from proxy.frontend.limits import LIMITS, Limits, Load
 from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.order import OrderContext
-from proxy.frontend.request_logs import RequestLogs, Stages
+from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
-from proxy.log.append.pending import Pending
-from proxy.log.recent import Recent
-from proxy.log.slices import StateWorker
-from proxy.log.upkeep.snapshots import SnapshotFacts
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
 from proxy.state.auth.schemes import AuthSchemes, offered
@@ -107,31 +101,20 @@ class BaseServer(ABC):
 
     def _serve(
         self,
-        replicated: Replicated,
+        source: StateSource,
         handshake: Handshake | PastHandshake,
-        worker: StateWorker,
-        *,
-        submit: Callable[[Iterable[Pending]], None],
-        stages: Callable[[], Stages],
-        position: Callable[[], int],
-        snapshots: Callable[[], SnapshotFacts],
-        etcd_status: Callable[[], Status | None],
-        etcd_calls: Calls,
-        recent: Recent | None = None,
-        before_flush: Callable[[], None] | None = None,
         tracer: "OtelTracer | None" = None,
     ) -> None:
-        """Put the server over what has or follows the state. Called once, by the subclass's `__init__`.
+        """Put the server over its state. Called once, by the subclass's `__init__`.
 
-        `worker`: changes the state. `submit`: takes clients' writes. `stages`, `position`: of the entry that
-        is being applied. `before_flush`: called before replies to writes leave. `recent`: None if nothing
-        changes. `tracer`: takes the spans of clients' requests, if any.
+        `tracer`: takes the spans of clients' requests, if any.
         """
         config, operations = self._config, self._operations
+        worker = source.worker
         self._handshake = handshake
-        self.flush_queue = FlushQueue(worker.after_slice, clock=self.clock, before=before_flush)
+        self.flush_queue = FlushQueue(worker.after_slice, clock=self.clock, before=source.before_flush)
         self.state_gate = StateGate(worker, self._loop, clock=self.clock, lengths=worker.lengths)
-        self.request_logs = self._request_logs(stages, worker.rest)
+        self.request_logs = self._request_logs(source)
         latency = Latency(operations.updates)
         self.facts = Facts(
             Subject(
@@ -143,16 +126,12 @@ class BaseServer(ABC):
                 watches=self.watches,
                 latency=latency,
                 counters=self._counters,
-                replicated=replicated,
-                snapshots=snapshots,
+                source=source,
                 connections=self.connections,
                 sampling=self.sampling,
                 sessions=self.sessions,
                 ports=self.ports,
                 handshake=handshake,
-                recent=recent,
-                etcd_status=etcd_status,
-                etcd_calls=etcd_calls,
                 process=self.process,
             )
         )
@@ -166,7 +145,7 @@ class BaseServer(ABC):
         )
         traces = None
         if tracer is not None:
-            sources = TraceSources(lambda: self.machine.zxid, stages, position)
+            sources = TraceSources(lambda: self.machine.zxid, source.stages, source.position)
             traces = Traces(Tracer(tracer.decide, tracer.record), sources, self.clock.perf_counter_ns)
         self._services = Services(
             context=OrderContext(
@@ -183,7 +162,7 @@ class BaseServer(ABC):
             load=Load(config.global_outstanding_limit),
             flush_queue=self.flush_queue,
             state_gate=self.state_gate,
-            submit=submit,
+            submit=source.submit,
             attach=handshake.attach,
             answer_word=self.words.answer,
             connections=self.connections,
@@ -194,7 +173,7 @@ class BaseServer(ABC):
             environment=self._environment,
         )
 
-    def _request_logs(self, stages: Callable[[], Stages], rest: Callable[[], None]) -> RequestLogs | None:
+    def _request_logs(self, source: StateSource) -> RequestLogs | None:
         """The audit log and the log of slow requests; None for neither."""
         config = self._config
         if not config.audit_log and not config.slow_request:
@@ -203,11 +182,11 @@ class BaseServer(ABC):
             user=user_name(),
             write_audit=partial(logs.audit.info, "%s") if config.audit_log else None,
             slow_ms=config.slow_request,
-            stages=stages,
+            stages=source.stages,
             ended=lambda: self.machine.transaction.ended,
             clock=self.clock.perf_counter_ns,
             writes=frozenset(self._operations.writes),
-            rest=rest,
+            rest=source.worker.rest,
         )
 
     def _new_connection(self) -> Connection:

@@ -7,18 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from codec.constants import ErrorCode
+from proxy.admin.state_source import StateSource
 from proxy.base_server import BaseServer
 from proxy.config import Config
-from proxy.etcd.interface import Calls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.handshake import PastHandshake
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.request_logs import Stages
 from proxy.log.append.pending import Pending
 from proxy.log.living import LivingProxies, Peers
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, Freshness, LogStatus, Stats
-from proxy.log.upkeep.snapshots import SnapshotFacts, SnapshotStats
 from proxy.options.archive import ALL
 from proxy.sasl.login import Login
 from proxy.state.machine import Machine
@@ -57,18 +55,9 @@ class PastServer(BaseServer):
         self._read_only = ReadOnlySessions(
             self.machine, self.sessions, log.contact, self._loop.time, randomness
         )
-        self._serve(
-            log,
-            PastHandshake(self._read_only, self.clock, serves_all=config.archive.read_only == ALL),
-            StateWorker(self.clock),
-            submit=_refuse,
-            stages=lambda: Stages(0, 0),
-            position=lambda: 0,
-            snapshots=lambda: SnapshotFacts(SnapshotStats()),
-            etcd_status=lambda: None,
-            etcd_calls=Calls(),
-            tracer=tracer,
-        )
+        source = StateSource(log, StateWorker(self.clock), _refuse)
+        handshake = PastHandshake(self._read_only, self.clock, serves_all=config.archive.read_only == ALL)
+        self._serve(source, handshake, tracer)
 
     async def start(
         self,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codec.constants import ErrorCode
+from proxy.admin.state_source import StateSource
 from proxy.admin.top import log_busiest
 from proxy.base_server import BaseServer
 from proxy.config import Config
@@ -120,20 +121,19 @@ class Server(BaseServer):
         read_only = ReadOnlySessions(machine, sessions, self.log.contact, time, environment.randomness)
         handshake = Handshake(self.log, sessions, read_only if config.read_only_mode else None, self._loop)
         applier = self.log.applier
-        self._serve(
+        source = StateSource(
             self.log,
-            handshake,
             applier.worker,
             submit=self.log.outbox.submit_all,
             stages=lambda: Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9)),
             position=lambda: applier.position,
+            before_flush=self._judge_standby if config.standby_within else None,
+            recent=self.log.recent,
             snapshots=self.snapshots.facts,
             etcd_status=lambda: self._status_poller.status,
             etcd_calls=etcd.calls,
-            recent=self.log.recent,
-            before_flush=self._judge_standby if config.standby_within else None,
-            tracer=tracer,
         )
+        self._serve(source, handshake, tracer)
 
         # Work without which the server cannot continue.
         timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, self._interval)

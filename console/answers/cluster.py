@@ -16,8 +16,8 @@ _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first tim
 def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
     """The log as this proxy sees it. `monotonic`: the clock that snapshots are timed by, in seconds."""
     subject = facts.subject
-    log, snapshots, machine = subject.log, subject.snapshots(), subject.machine
-    stats, record, status = log.stats, log.record, subject.etcd_status()
+    log, snapshots, machine = subject.log, subject.source.snapshots(), subject.machine
+    stats, record, status = log.stats, log.record, subject.source.etcd_status()
     written = snapshots.stats.written_at
     return {
         "head": status.revision if status else None,

@@ -3,6 +3,7 @@
 In which order to read:
 
 subject       the server as seen from here: these facts and no others
+state_source  what its state comes from
 facts         what operators can learn about it, as plain values
 clients       the same about connections, sessions and watches
 four_letter   ZooKeeper's words

@@ -126,7 +126,7 @@ class Facts:
     @property
     def data_size(self) -> int:
         """Bytes that etcd's database takes on its member's disk, as it last reported; 0 before it has."""
-        status = self.subject.etcd_status()
+        status = self.subject.source.etcd_status()
         return 0 if status is None else status.db_size
 
     # -- statistics ----------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class KeeperAnswers:
 
     def _lgif(self) -> Iterator[str]:
         """The log as this proxy knows it: indexes are etcd revisions, terms those of etcd's raft."""
-        status = self._facts.subject.etcd_status()
+        status = self._facts.subject.source.etcd_status()
         term = 0 if status is None else status.raft_term
         position = self._facts.subject.log.position
         last = max(position, 0 if status is None else status.revision)

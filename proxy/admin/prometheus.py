@@ -352,7 +352,7 @@ def _of_certificates(certificates: CertificateEnds | None) -> Iterator[Metric]:
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:
-    snapshots, record = subject.snapshots(), subject.log.record
+    snapshots, record = subject.source.snapshots(), subject.log.record
     stats = snapshots.stats
     current = record.current if record else None
     age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
@@ -399,7 +399,7 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         " one snapshot"
     )
     full = "whether etcd's quota is used up: it refused the last append, or has raised the alarm"
-    status = subject.etcd_status()
+    status = subject.source.etcd_status()
     alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
         (
@@ -426,7 +426,7 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     refused = "requests refused for the reserve, or for the last room"
     yield CounterMetricFamily("zketcd_growth_refused", refused, log.stats.growth_refused)
     calls = HistogramMetricFamily("zketcd_etcd_call_seconds", "answered calls to etcd", labels=["method"])
-    for method, histogram in subject.etcd_calls.times.items():
+    for method, histogram in subject.source.etcd_calls.times.items():
         _add_times(calls, [method], histogram)
     yield calls
     failures = CounterMetricFamily(
@@ -434,7 +434,7 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         "calls to etcd that failed: refused, unknown, no space",
         labels=["method", "kind"],
     )
-    for (method, kind), count in subject.etcd_calls.failures.items():
+    for (method, kind), count in subject.source.etcd_calls.failures.items():
         failures.add_metric([method, kind], count)
     yield failures
 

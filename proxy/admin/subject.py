@@ -3,40 +3,27 @@
 All values are read at the moment of a request, and reading one never walks the tree.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from codec.constants import KeeperFeature
 from proxy.admin.feed_stats import FeedStats
+from proxy.admin.state_source import StateSource
 from proxy.config import Config
-from proxy.etcd.interface import Calls
-from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, PastHandshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions
-from proxy.log.recent import Recent
 from proxy.log.status import Contact, LogStatus
-from proxy.log.upkeep.snapshots import SnapshotFacts
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.environment import Clock
 from proxy.support.latency import Histogram, Latency
 from proxy.support.metrics import PlainMetric
-
-
-class Replicated(Protocol):
-    """A server's end of the replicated log (`log.log.Log`)."""
-
-    def status(self) -> LogStatus:
-        """Its state."""
-
-    def contact(self) -> Contact:
-        """Whether etcd answers, and whether clients may see the state."""
 
 
 class ArchiveFacts(Protocol):
@@ -73,16 +60,12 @@ class Subject:
     watches: WatchTable
     latency: Latency
     counters: Counters
-    replicated: Replicated
-    snapshots: Callable[[], SnapshotFacts]
+    source: StateSource
     connections: Connections
     sampling: Sampling
     sessions: Sessions
     ports: Ports
     handshake: Handshake | PastHandshake
-    recent: Recent | None  # what requests have changed lately; None if nothing changes
-    etcd_status: Callable[[], Status | None]  # as etcd reported it some seconds ago
-    etcd_calls: Calls  # how etcd answers
     process: ProcessFacts
     #: The feeds of changes.
     feeds: FeedStats = field(default_factory=FeedStats)
@@ -90,7 +73,7 @@ class Subject:
     @property
     def log(self) -> LogStatus:
         """This proxy's end of the replicated log."""
-        return self.replicated.status()
+        return self.source.replicated.status()
 
     def session_due(self) -> Iterator[tuple[int, float]]:
         """The sessions of this proxy, each with the monotonic time at which it expires in silence."""
@@ -99,4 +82,4 @@ class Subject:
     @property
     def contact(self) -> Contact:
         """Whether etcd answers, and whether clients may see the state."""
-        return self.replicated.contact()
+        return self.source.replicated.contact()

@@ -254,8 +254,8 @@ class Order:
     def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> bool:
         """Process the outcome of a write; it is most often the one at the head of the queue.
 
-        Many outcomes come in one turn, and `take_ready` may wait for its end. Returns whether it may not: then
-        a slow read has to be answered before the log is applied any further.
+        Many outcomes come in one turn, and `take_ready` may wait for its end. Returns True if it may not: a
+        slow read has to be answered before the log is applied any further.
         """
         opcode = write.opcode
         self._observer.count(opcode, 1, write.xid, write.received)

@@ -120,7 +120,7 @@ def healthy() -> dict[Sample, Series]:
             certificates=certificates,
         ),
     )
-    subject.etcd_calls.answered("Txn", 1000)
+    subject.source.etcd_calls.answered("Txn", 1000)
     subject.log.peers.note("b", 0, 0, 0, 0)
     page = Exposition(Facts(subject)).text().decode()
     found: dict[Sample, Series] = {}

@@ -46,8 +46,8 @@ def metrics() -> list[Metric]:
     subject.log.peers.note("b", 0, 0, 0, 9000)
     certificates = subject.process.certificates = CertificateEnds(list)
     certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
-    subject.etcd_calls.answered("Txn", 1000)
-    subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
+    subject.source.etcd_calls.answered("Txn", 1000)
+    subject.source.etcd_calls.failed("Txn", EtcdUnknown("gone"))
     subject.process.archive = SimpleNamespace(metrics=Stats().metrics())
     return list(text_string_to_metric_families(Exposition(Facts(subject)).text().decode()))
 

@@ -1,20 +1,20 @@
 """A subject for the admin side without a server: its parts are plain values that a test can set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
+from proxy.admin.state_source import StateSource
 from proxy.admin.subject import ProcessFacts, Subject
 from proxy.config import parse
-from proxy.etcd.interface import Calls
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import ConnectionFacts, Connections
 from proxy.frontend.requests import Waiting
 from proxy.frontend.sampling import Sampling
 from proxy.log.living import LivingProxies, Peers
+from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, Freshness, LogStatus, Stats
-from proxy.log.upkeep.snapshots import SnapshotFacts, SnapshotStats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
@@ -129,7 +129,9 @@ def connected(*connections: Connection) -> Connections:
 
 
 def subject_of(**parts: object) -> Subject:
-    """A proxy with these parts, and harmless ones otherwise."""
+    """A proxy with these parts, of itself or of its source, and harmless ones otherwise."""
+    of_source = {each.name: parts.pop(each.name) for each in fields(StateSource) if each.name in parts}
+    source = {"replicated": LogFacts(), "worker": StateWorker(HOST.clock), "submit": list, **of_source}
     everything: dict[str, object] = {
         "config": CONFIG,
         "clock": HOST.clock,
@@ -139,16 +141,12 @@ def subject_of(**parts: object) -> Subject:
         "watches": WatchTable(),
         "latency": Latency(EXTENDED.updates),
         "counters": Counters(),
-        "replicated": LogFacts(),
-        "snapshots": lambda: SnapshotFacts(SnapshotStats()),
+        "source": StateSource(**source),  # type: ignore[arg-type]
         "connections": connected(),
         "sampling": Sampling(CONFIG.top, HOST.randomness.randbits, HOST.clock.monotonic),
         "sessions": [],
         "ports": SimpleNamespace(number=2181),
         "handshake": SimpleNamespace(is_open=True),
-        "recent": None,
-        "etcd_status": lambda: None,
-        "etcd_calls": Calls(),
         "process": ProcessFacts(),
     }
     return Subject(**{**everything, **parts})  # type: ignore[arg-type]

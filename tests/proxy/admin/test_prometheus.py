@@ -69,10 +69,9 @@ def test_budgets_and_what_they_refused_by_path() -> None:
 
 
 def test_what_etcd_reports_is_missing_until_it_has() -> None:
-    subject = subject_of()
-    assert "zketcd_etcd_db_size_bytes" not in _samples(subject)
-    subject.etcd_status = lambda: Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
-    samples = _samples(subject)
+    assert "zketcd_etcd_db_size_bytes" not in _samples(subject_of())
+    status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
+    samples = _samples(subject_of(etcd_status=lambda: status))
     assert samples["zketcd_etcd_db_size_bytes"] == [({}, 4096.0)]
     assert samples["zketcd_etcd_alarms"] == [({}, 1.0)]
 
