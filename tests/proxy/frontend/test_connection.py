@@ -322,7 +322,7 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
     client.send(*(packet(xid, set_data("/a", b"")) for xid in range(1000)))
     assert not client.transport.is_read()
     assert client.connection.measure_silence() == 0.0
-    with mock.patch.object(Outbound, "silence", return_value=7.0):
+    with mock.patch.object(Outbound, "measure_silence", return_value=7.0):
         client.connection.pause_writing()
         assert client.connection.measure_silence() == 7.0
         client.host.connections.freeze()
@@ -334,7 +334,7 @@ def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lo
     """A client that reconnects has its whole timeout since it was heard, also if only the kernel heard it."""
     client.connection.pause_writing()
     client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
-    with mock.patch.object(Outbound, "silence", return_value=0.5):
+    with mock.patch.object(Outbound, "measure_silence", return_value=0.5):
         if is_lost:
             client.lose()
         else:
