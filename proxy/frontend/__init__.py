@@ -31,6 +31,7 @@ sampling        which paths, sessions and clients are busiest (pure)
 its session,
 
 sessions        when sessions begin, continue and end (pure)
+orphans         those whose proxy died (pure)
 handshake       from a connect request to a session, and the timer of all sessions
 read_only       sessions while etcd is out of reach
 

@@ -644,7 +644,7 @@ class Connection(asyncio.Protocol):
     def local_session_closed(self) -> None:
         """The client has closed a session that only this server knows: close after the reply."""
         if self.session is not None:
-            self.session.ending = True
+            self.session.closed = True
         self.order.end()
 
     # -- another process takes over (proxy.handover) ---------------------------------------------------------

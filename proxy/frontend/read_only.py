@@ -68,7 +68,7 @@ class ReadOnlySessions:
             connection.established(session, password, read_only=True)
         elif (
             known is not None
-            and not known.session.ending
+            and not known.session.closed
             and compare_digest(known.password, request.password or b"")
         ):
             if known.session.connection is not None:
@@ -99,7 +99,7 @@ class ReadOnlySessions:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if offers is not Offers.READS or session.ending or session.check_due(now):
+            if offers is not Offers.READS or session.closed or session.check_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

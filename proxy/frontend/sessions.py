@@ -1,7 +1,7 @@
-"""The sessions attached to this proxy, and those whose proxy died: when each begins, continues and ends.
+"""The sessions attached to this proxy: when each begins, continues and ends.
 
-Pure: the clock is an argument. Nothing else decides that a session ends. The log reports changes of sessions
-and proxies here. Requests for the log are returned; the shell (`handshake`) submits them.
+Pure: the clock is an argument. Nothing else decides that a session of the tree ends. The log reports changes
+of sessions and proxies here. Requests for the log are returned; the shell (`handshake`) submits them.
 
 With T a session's timeout and L the time of its proxy's lease, which that proxy's key names:
 
@@ -14,8 +14,7 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
   proxy gets at least T from that move, since that proxy's lease may have been about to end.
 - While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
   T, as after an election of ZooKeeper.
-- Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
-  later, in case the eldest is paused. A second CLOSE does no harm: it names the holder.
+- Sessions whose proxy died are orphans (`orphans`).
 """
 
 import logging
@@ -25,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
 from codec.longs import hex64
+from proxy.frontend.orphans import Orphans, wait_of_others
 from proxy.log.append.pending import Callback, CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
@@ -37,18 +37,6 @@ from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
-# Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
-# (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
-_CARRY_OVER = 2.0
-_NEVER = float("-inf")
-
-
-def _wait_of_others(timeout: float, lease: float) -> float:
-    """Seconds that other proxies wait, after an incarnation's end, before they end one of its sessions.
-
-    `lease`: of that incarnation.
-    """
-    return max(_CARRY_OVER, timeout - lease)
 
 
 class SessionConnection(Protocol):
@@ -64,14 +52,15 @@ class SessionConnection(Protocol):
 class ServedSession:
     """A session whose client this proxy serves, or may serve again; the state has the rest of it."""
 
-    __slots__ = ("connection", "ending", "heard", "id", "timeout_ms")
+    __slots__ = ("closed", "connection", "ending", "heard", "id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
+        self.ending = False  # CLOSE was submitted
+        self.closed = False  # by its client; of read-only sessions, which the log does not have
 
     def check_due(self, now: float) -> bool:
         """Count what the client has sent and was not read; whether it was silent for the whole timeout.
@@ -88,19 +77,6 @@ class ServedSession:
 
     def _is_half_over(self, now: float) -> bool:
         return now - self.heard > self.timeout_ms / 2000
-
-
-class _Orphan:
-    """A session whose proxy died."""
-
-    __slots__ = ("ending", "incarnation", "since", "timeout", "wait")
-
-    def __init__(self, incarnation: str, timeout: float, since: float, wait: float) -> None:
-        self.incarnation = incarnation
-        self.timeout = timeout
-        self.since = since
-        self.wait = wait  # seconds from `since` on
-        self.ending = False
 
 
 class Actions(NamedTuple):
@@ -140,12 +116,11 @@ class Sessions:
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, ServedSession] = {}
-        self._orphans: dict[int, _Orphan] = {}
+        self.orphans = Orphans(machine)
         # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
         # CLOSE after them would be wrong.
         self._attaching: Counter[int] = Counter()
         self._maybe_attached: set[int] = set()  # since the last check
-        self._elsewhere: dict[int, float] = {}  # since when other proxies have had their sessions
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
@@ -166,11 +141,6 @@ class Sessions:
         """The name under which this proxy appends."""
         return next(reversed(self._own), "")
 
-    @property
-    def orphans(self) -> int:
-        """How many sessions of dead proxies wait until they are ended or continued."""
-        return len(self._orphans)
-
     def get(self, session_id: int) -> ServedSession | None:
         """The session, if it is attached to this proxy."""
         return self._by_id.get(session_id)
@@ -190,7 +160,7 @@ class Sessions:
         timeout = timeout_ms / 1000
         then = self._time() + self._interval
         is_alive = then - contact.keep_alive_sent < max(least, timeout)
-        return is_alive and then - contact.ended < _wait_of_others(timeout, contact.lease)
+        return is_alive and then - contact.ended < wait_of_others(timeout, contact.lease)
 
     # -- a session begins or continues here ------------------------------------------------------------------
 
@@ -293,15 +263,9 @@ class Sessions:
         session_id, incarnation = change.session_id, change.incarnation
         if self._successor is not None and incarnation == self._successor[0]:
             self._successor[1]()
-        now = self._time()
-        if incarnation is None or incarnation in self._own:
-            self._elsewhere.pop(session_id, None)
-        else:
-            self._elsewhere[session_id] = now
-        orphan = self._orphans.get(session_id)
-        if orphan is not None and orphan.incarnation != incarnation:
-            del self._orphans[session_id]
-        if incarnation in self._own:
+        now, is_own = self._time(), incarnation in self._own
+        was_orphan = self.orphans.changed(change, is_own, now)
+        if is_own:
             # The session is known, except if a load has skipped the answer to the client's connect request.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
@@ -311,7 +275,7 @@ class Sessions:
         if session is None:
             is_eldest = self._checked is not None and not self._checked[1]
             is_killed = incarnation is None and change.reason.startswith(KILLED)
-            if orphan is not None and is_eldest and is_killed:
+            if was_orphan and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
             return
         if incarnation is not None:
@@ -331,48 +295,27 @@ class Sessions:
             self._ended(session_id, reason.removeprefix(KILLED))
 
     def proxy_came(self, incarnation: str) -> None:
-        """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""
-        for session_id in [
-            each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
-        ]:
-            del self._orphans[session_id]
+        """A proxy lives."""
+        self.orphans.proxy_came(incarnation)
 
     def proxy_gone(self, incarnation: str, lease: float) -> None:
         """A proxy's key was deleted: no proxy serves the clients of the sessions attached to it.
 
         `lease`: its seconds; 0 if it has named none, so that they have their whole timeouts.
         """
-        if incarnation in self._own:
-            return  # this proxy lives, and carries its sessions over
-        now = self._time()
-        for session_id, session in self._machine.sessions.items():
-            if session.incarnation == incarnation:
-                timeout = session.timeout_ms / 1000
-                wait = timeout if self._outage else _wait_of_others(timeout, lease)
-                self._orphans[session_id] = _Orphan(incarnation, timeout, now, wait)
+        if incarnation not in self._own:  # else this proxy lives, and carries its sessions over
+            self.orphans.proxy_gone(incarnation, None if self._outage else lease, self._time())
 
     def loaded(self, living: Container[str]) -> None:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
 
         A newly elected leader of ZooKeeper does the same. Sessions that are already orphans remain orphans.
-        Those of living proxies have it if these die soon: they may have moved there just before.
         """
         now = self._time()
-        orphans: dict[int, _Orphan] = {}
         for session_id, session in self._machine.sessions.items():
-            incarnation = session.incarnation
-            if incarnation in self._own:
-                if session_id not in self._by_id:
-                    self._by_id[session_id] = ServedSession(session_id, session.timeout_ms, now)
-            elif incarnation not in living:
-                known = self._orphans.get(session_id)
-                if known is None or known.incarnation != incarnation:
-                    timeout = session.timeout_ms / 1000
-                    known = _Orphan(incarnation, timeout, now, timeout)
-                orphans[session_id] = known
-            else:
-                self._elsewhere[session_id] = now  # at the latest: the log before that was not seen here
-        self._orphans = orphans
+            if session.incarnation in self._own and session_id not in self._by_id:
+                self._by_id[session_id] = ServedSession(session_id, session.timeout_ms, now)
+        self.orphans.loaded(self._own, living, now)
 
     # -- periodic checks -------------------------------------------------------------------------------------
 
@@ -399,9 +342,7 @@ class Sessions:
         """etcd answers again, or the standby: every session has its whole timeout again."""
         for session in self._by_id.values():
             session.heard = now
-        for orphan in self._orphans.values():
-            orphan.since = now
-            orphan.wait = orphan.timeout
+        self.orphans.start_anew(now)
 
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
@@ -431,13 +372,10 @@ class Sessions:
                 actions.to_append.append(self._close(session.id, "its client was silent", holder))
 
     def _end_orphans(self, now: float, rank: int, actions: Actions) -> None:
-        for session_id, orphan in self._orphans.items():
-            due = max(orphan.since + orphan.wait, self._elsewhere.get(session_id, _NEVER) + orphan.timeout)
-            if not orphan.ending and now >= due + rank:
-                orphan.ending = True
-                gone = orphan.incarnation and f"proxy {orphan.incarnation} is gone"
-                reason = gone or "its client has not come since the tree was moved or loaded"
-                actions.to_append.append(self._close(session_id, reason, orphan.incarnation))
+        for session_id, holder in self.orphans.due(now, rank):
+            gone = holder and f"proxy {holder} is gone"
+            reason = gone or "its client has not come since the tree was moved or loaded"
+            actions.to_append.append(self._close(session_id, reason, holder))
 
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
         """The request of an administrator to end any session of the tree. `done` gets its outcome.
@@ -466,6 +404,4 @@ class Sessions:
         session = self._by_id.get(pending.session_id)
         if session is not None:
             session.ending = False
-        orphan = self._orphans.get(pending.session_id)
-        if orphan is not None:
-            orphan.ending = False
+        self.orphans.answered(pending.session_id)

@@ -76,7 +76,7 @@ def test_a_client_may_come_back_to_its_session(server: Server) -> None:
 def test_a_session_that_its_client_has_closed_is_gone(server: Server) -> None:
     first = server.serve()
     assert first.session is not None
-    first.session.ending = True  # Connection.local_session_closed
+    first.session.closed = True  # Connection.local_session_closed
     known = WISH._replace(session_id=first.session.id, password=first.password)
     assert server.serve(known).is_closed()
     assert server.check() == 0

@@ -1,0 +1,125 @@
+"""Sessions whose proxy died, until they are ended or continue at another proxy.
+
+Pure: the clock is an argument, in seconds. `sessions` asks which are due, and returns their CLOSEs. The
+eldest proxy appends these; the n-th eldest does so n seconds later, in case the eldest is paused. A second
+CLOSE does no harm: it names the holder.
+"""
+
+from collections.abc import Container, Iterator
+
+from proxy.state.machine import Machine
+from proxy.state.outcome import SessionChange
+
+# Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
+# (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
+_CARRY_OVER = 2.0
+_NEVER = float("-inf")
+
+
+def wait_of_others(timeout: float, lease: float) -> float:
+    """Seconds that other proxies wait, after an incarnation's end, before they end one of its sessions.
+
+    `lease`: of that incarnation.
+    """
+    return max(_CARRY_OVER, timeout - lease)
+
+
+class _Orphan:
+    """A session whose proxy died."""
+
+    __slots__ = ("ending", "incarnation", "since", "timeout", "wait")
+
+    def __init__(self, incarnation: str, timeout: float, since: float, wait: float) -> None:
+        self.incarnation = incarnation
+        self.timeout = timeout
+        self.since = since
+        self.wait = wait  # seconds from `since` on
+        self.ending = False
+
+
+class Orphans:
+    """The sessions of dead proxies by id, and since when other proxies have had theirs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._orphans: dict[int, _Orphan] = {}
+        self._elsewhere: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._orphans)
+
+    def changed(self, change: SessionChange, is_own: bool, now: float) -> bool:
+        """A session was opened, attached, carried over or ended; returns whether it was an orphan.
+
+        `is_own`: it is attached to this proxy now.
+        """
+        session_id, incarnation = change.session_id, change.incarnation
+        if incarnation is None or is_own:
+            self._elsewhere.pop(session_id, None)
+        else:
+            self._elsewhere[session_id] = now
+        orphan = self._orphans.get(session_id)
+        if orphan is None:
+            return False
+        if orphan.incarnation != incarnation:
+            del self._orphans[session_id]
+        return True
+
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""
+        for session_id in [
+            each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
+        ]:
+            del self._orphans[session_id]
+
+    def proxy_gone(self, incarnation: str, lease: float | None, now: float) -> None:
+        """The key of another proxy was deleted.
+
+        `lease`: its seconds; None if its sessions have their whole timeouts, as in an outage.
+        """
+        for session_id, session in self._machine.sessions.items():
+            if session.incarnation == incarnation:
+                timeout = session.timeout_ms / 1000
+                wait = timeout if lease is None else wait_of_others(timeout, lease)
+                self._orphans[session_id] = _Orphan(incarnation, timeout, now, wait)
+
+    def loaded(self, own: Container[str], living: Container[str], now: float) -> None:
+        """The state was loaded. `own`: incarnations of this proxy; `living`: of all that live.
+
+        Sessions of dead proxies get their whole timeout; those that are already orphans have what they had.
+        Sessions of living proxies get it if these die soon: they may have moved there just before.
+        """
+        orphans: dict[int, _Orphan] = {}
+        for session_id, session in self._machine.sessions.items():
+            incarnation = session.incarnation
+            if incarnation in own:
+                continue
+            if incarnation in living:
+                self._elsewhere[session_id] = now  # at the latest: the log before that was not seen here
+                continue
+            known = self._orphans.get(session_id)
+            if known is None or known.incarnation != incarnation:
+                timeout = session.timeout_ms / 1000
+                known = _Orphan(incarnation, timeout, now, timeout)
+            orphans[session_id] = known
+        self._orphans = orphans
+
+    def start_anew(self, now: float) -> None:
+        """etcd answers again, or the standby: every orphan has its whole timeout again."""
+        for orphan in self._orphans.values():
+            orphan.since = now
+            orphan.wait = orphan.timeout
+
+    def due(self, now: float, rank: int) -> Iterator[tuple[int, str]]:
+        """The sessions that this proxy ends now, each with its former holder. `rank`: 0 for the eldest."""
+        for session_id, orphan in self._orphans.items():
+            due = max(orphan.since + orphan.wait, self._elsewhere.get(session_id, _NEVER) + orphan.timeout)
+            if not orphan.ending and now >= due + rank:
+                orphan.ending = True
+                yield session_id, orphan.incarnation
+
+    def answered(self, session_id: int) -> None:
+        """A CLOSE has its outcome. If the session did not end, it is due again."""
+        orphan = self._orphans.get(session_id)
+        if orphan is not None:
+            orphan.ending = False
