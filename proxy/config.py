@@ -40,7 +40,7 @@ _DEFAULT_ADMIN = ("127.0.0.1", 8080)
 class Config:
     """All settings. Times in milliseconds unless a comment says seconds, sizes in bytes.
 
-    Fields without `option` follow from several options.
+    Fields without `option` follow from several options. So do the bounds of timeouts, `admin` and `console`.
     """
 
     # Files with options, addresses, and where the tree is stored.
@@ -440,7 +440,7 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
         "max_session_timeout": high,
         "admin": admin,
         "admin_is_required": given.admin_listen is not None,
-        "console": _has_console(given, admin, tls),
+        "console": _has_console(given.console, settings, admin),
         "sasl": sasl,
         "secrets_on_command_line": tuple(made.secrets_on_command_line()),
         "unknown_variables": unknown,
@@ -448,7 +448,9 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
         "zoo_cfg_ignored": found.ignored,
         "zoo_cfg_unknown": found.unknown,
     }
-    return Config(**{**settings, **derived})
+    config = Config(**{**settings, **derived})
+    _refuse_same(config.addresses)
+    return config
 
 
 def _session_timeouts(given: Any) -> tuple[int, int]:
@@ -463,22 +465,20 @@ def _session_timeouts(given: Any) -> tuple[int, int]:
 
 
 def _admin_address(given: Any, tls: ClientTls) -> tuple[str, int] | None:
-    """Where the admin HTTP server listens; None for none. Refuses addresses that are given twice."""
-    admin: tuple[str, int] | None = None if given.admin_listen == values.NO_ADMIN else given.admin_listen
-    ports = (
-        ("--listen", given.listen),
-        ("--admin-listen", admin),
-        ("--secure-listen", tls.secure),
-        ("--peer-listen", given.peer_listen),
-    )
-    for (one, address), (other, same) in combinations(ports, 2):
+    """Where the admin HTTP server listens; None for none."""
+    wanted: tuple[str, int] | None = given.admin_listen
+    if wanted is not None:
+        return None if wanted == values.NO_ADMIN else wanted
+    others = (given.listen, tls.secure, given.peer_listen)
+    is_free = all(each is None or each[1] != _DEFAULT_ADMIN[1] for each in others)
+    return _DEFAULT_ADMIN if is_free else None
+
+
+def _refuse_same(addresses: Mapping[str, tuple[str, int] | None]) -> None:
+    """Raises ValueError if two options name the same address."""
+    for (one, address), (other, same) in combinations(addresses.items(), 2):
         if address is not None and address == same and address[1] != 0:
             raise ValueError(f"{one} and {other} are both {listening_address(*address)}")
-    if given.admin_listen is None and all(
-        address is None or address[1] != _DEFAULT_ADMIN[1] for _, address in ports
-    ):
-        return _DEFAULT_ADMIN
-    return admin
 
 
 def _secret_files(given: Any, sasl: SaslSettings) -> tuple[tuple[str, str], ...]:
@@ -491,23 +491,26 @@ def _secret_files(given: Any, sasl: SaslSettings) -> tuple[tuple[str, str], ...]
     return tuple((name, file) for name, file in files.items() if file)
 
 
-def _has_console(given: Any, admin: tuple[str, int] | None, tls: ClientTls) -> bool:
-    """Whether there is a console."""
-    if given.admin_tls == "on" and not tls.cert:
+def _has_console(choice: str, settings: Mapping[str, Any], admin: tuple[str, int] | None) -> bool:
+    """Whether there is a console. `choice`: auto, on or off."""
+    tls: ClientTls = settings["tls"]
+    has_tls, may_write = bool(settings["admin_tls"]), bool(settings["console_write"])
+    has_users = bool(settings["console_users"])
+    if has_tls and not tls.cert:
         raise ValueError("--admin-tls on needs --tls-cert and --tls-key")
     is_local = admin is not None and is_loopback(admin[0])
-    wanted = given.console == "on" or bool(given.console_users) or given.console_write == "on"
-    if given.console == "off" and (given.console_users or given.console_write == "on"):
+    wanted = choice == "on" or has_users or may_write
+    if choice == "off" and (has_users or may_write):
         raise ValueError("--console off excludes --console-users and --console-write")
     if wanted and admin is None:
         raise ValueError("the console needs --admin-listen")
-    has_logins = bool(given.console_users) or (given.admin_tls == "on" and tls.client_auth != "none")
+    has_logins = has_users or (has_tls and tls.client_auth != "none")
     if wanted and not is_local and not has_logins:
         raise ValueError(
             "--console-users is missing: without it, and without --admin-tls on and certificates of clients,"
             " there is a console only where --admin-listen is on the loopback interface"
         )
-    return given.console != "off" and (wanted or is_local)
+    return choice != "off" and (wanted or is_local)
 
 
 def parser(command: str = "serve") -> OptionParser:

@@ -328,7 +328,7 @@ _USERS = f"--console-users={__file__}"
     [
         (["--listen=a:1", "--admin-listen=a:1"], "--listen and --admin-listen are both a:1"),
         (["--listen=a:1", "--secure-listen=a:1"], "--listen and --secure-listen are both a:1"),
-        (["--admin-listen=a:1", "--secure-listen=a:1"], "--admin-listen and --secure-listen are both a:1"),
+        (["--admin-listen=a:1", "--secure-listen=a:1"], "--secure-listen and --admin-listen are both a:1"),
         (["--listen=a:1", "--peer-listen=a:1"], "--listen and --peer-listen are both a:1"),
         (["--peer-listen=a:1", "--peer-advertise=a:0"], "--peer-advertise needs a port"),
         (["--peer-advertise=a:1"], "--peer-advertise needs --peer-listen"),
