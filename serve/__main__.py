@@ -342,15 +342,10 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         started = loop.create_task(server.start(_print_progress, main, secure, taking, report_ready))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
-        await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
-        if not started.done():
-            started.cancel()
-            if etcd_ended.done():
-                raise etcd_ended.result()
+        if not await _has_started(started, signalled, etcd_ended):
             if server.log.is_copy:
                 await server.stop()
             return 0
-        await started
         if "peer" in listeners and config.peer_listen is not None:
             await server.take_entries(listeners["peer"])
         if channel is not None:  # its ports have come only now
@@ -368,22 +363,42 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         report_ready()
         if channel is not None:
             await report_serving(channel)
-        failed = loop.create_task(server.failed())
-        ends = (failed, signalled, etcd_ended)
         obstacle = "" if embedded is None else "etcd is embedded: restart instead"
-        successor = await upgraded(control, server, listeners, ends, obstacle)
-        for cause in (failed, etcd_ended):
-            if cause.done():
-                error = cause.result()
-                if isinstance(error, TreeSealed) and archiving is not None:
-                    await archiving.finish()
-                raise error
-            cause.cancel()
+        failed = loop.create_task(server.failed())
+        successor = await upgraded(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
+        await _raise_fault((failed, etcd_ended), archiving)
         if not successor:
             log.info("draining")
             notify(STOPPING)
         await server.stop()
     return successor
+
+
+async def _has_started(
+    started: "asyncio.Task[None]",
+    signalled: "asyncio.Task[Any]",
+    etcd_ended: "asyncio.Task[EmbeddedEtcdError]",
+) -> bool:
+    """Wait until the server has started or a signal came. Raises what the start raises, and etcd's error."""
+    await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
+    if started.done():
+        await started
+        return True
+    started.cancel()
+    if etcd_ended.done():
+        raise etcd_ended.result()
+    return False
+
+
+async def _raise_fault(faults: Sequence["asyncio.Task[Any]"], archiving: Archiving | None) -> None:
+    """Raise the first of these that is there, after the archive of a tree that was moved; wait for none."""
+    for fault in faults:
+        if fault.done():
+            error = fault.result()
+            if isinstance(error, TreeSealed) and archiving is not None:
+                await archiving.finish()
+            raise error
+        fault.cancel()
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
