@@ -4,6 +4,7 @@ The audit log is a logger of its own: its lines go to a file, or to where all me
 depend on that of the messages. Threads write both (`log_backlog`), so that neither holds up a client.
 """
 
+import errno
 import json
 import logging
 import os
@@ -97,7 +98,16 @@ class _AuditFile(Descriptor):
         super().close()
 
     def _opened(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        # A named pipe without a reader would be waited for, and clients with it.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        try:
+            descriptor = os.open(self._path, flags, 0o666)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                raise OSError(error.errno, "nobody reads this named pipe", self._path) from error
+            raise
+        os.set_blocking(descriptor, True)
+        return descriptor
 
     def _open_if_moved(self) -> None:
         """Raises OSError."""

@@ -452,3 +452,11 @@ def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbf[zketcd]\r\ntick-time = 1000\r\n")
     assert parse(["--config", str(file)]).tick_time == 1000
     assert options_in(str(file)) == {"tick-time": 1000}
+
+
+def test_a_file_may_be_a_pipe_of_the_shell() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"[zketcd]\ntick-time = 1000\n")
+    os.close(writer)
+    assert parse(["--config", f"/dev/fd/{reader}"]).tick_time == 1000
+    os.close(reader)

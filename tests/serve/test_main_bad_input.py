@@ -132,6 +132,7 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--sasl-users-file binary", "binary: it is not UTF-8"),
         ("--jaas-file half.jaas", "half.jaas: "),
         ("--jaas-file directory", "directory' is not a readable file"),
+        ("--audit-log pipe", "--audit-log pipe: nobody reads this named pipe"),
         ("--audit-log directory", "--audit-log directory: Is a directory"),
         ("--data-dir users", "'users' is not a directory"),
         pytest.param(

@@ -98,6 +98,16 @@ def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
     assert "new" in path.read_text()
 
 
+def test_the_audit_log_goes_to_a_named_pipe_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with logs.audit_to(str(path), logs.TEXT):
+        logs.audit.info("%s", "a=1")
+    assert os.read(reader, 100).endswith(b"a=1\n")
+    os.close(reader)
+
+
 def test_an_audit_log_that_cannot_be_written_is_one_warning(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
