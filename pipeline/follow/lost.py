@@ -31,7 +31,7 @@ from proxy.support.tasks import together
 from schema.entry import Request
 from schema.keys import Keyspace
 from schema.record import Seal
-from schema.znode import session_of
+from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
 _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
 _ANSWERS = 2.0  # seconds in which an etcd that can be reached answers
@@ -174,4 +174,6 @@ def _lines(changes: list[Recorded], zxid: int, clock: int, request: Request) -> 
             found["acl"] = [list(each) for each in change.acl]
         if change.what == What.CREATED:
             found["ephemeral"] = bool(session_of(change.owner))
+            found["container"] = change.owner == CONTAINER_OWNER
+            found["ttl"] = ttl_of(change.owner)
         yield json.dumps(found)

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from codec import client as zk
+from codec.constants import CreateMode
 from codec.jute import Acl
 from lab.fakes.etcd import FakeEtcdClient
 from lab.servers.waiting import eventually
@@ -104,11 +105,26 @@ async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.
         "data_base64": None,
         "acl": [[31, "world", "anyone"]],
         "ephemeral": False,
+        "container": False,
+        "ttl": 0,
     }
     assert (changed["change"], changed["data"], changed["data_base64"]) == ("set", None, "/w==")
     assert (ephemeral["zxid"], ephemeral["ephemeral"]) == (12, True)
     assert (gone["change"], gone["version_after"]) == ("deleted", None)
     assert (acl["change"], acl["acl"]) == ("setACL", [[1, "world", "anyone"]])
+
+
+async def test_a_container_is_named(world: World) -> None:
+    session = world.tree.session("a")
+    await world.tree.send("a", [asked(session, zk.create("/container", b"", CreateMode.CONTAINER))])
+    await promote(world.etcd, KEYS, Limits())
+    (made,) = await listed(world)
+    assert [made[each] for each in ("path", "container", "ttl", "ephemeral")] == [
+        "/container",
+        True,
+        0,
+        False,
+    ]
 
 
 async def test_a_running_follower_is_stopped(world: World) -> None:
