@@ -145,7 +145,8 @@ def _prune(folder: Path, name: str, keep: int, newest: Path) -> tuple[list[Path]
     place = found.index(newest) + 1
     old = found[: max(0, place - keep)]
     for each in old:
-        shutil.rmtree(each)
+        doomed = each.rename(folder / f"{_PARTIAL}-{each.name}-{os.getpid()}")  # no name for a part of it
+        shutil.rmtree(doomed)
     return old, found[place:]
 
 

@@ -116,6 +116,20 @@ def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
     assert list(tmp_path.iterdir()) == [kept]
 
 
+def test_an_old_backup_that_is_deleted_in_part_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_folder: Path, *, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise KeyboardInterrupt
+
+    old = _write(tmp_path)
+    monkeypatch.setattr(module.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        _write(tmp_path, keep=1, seconds=1)
+    assert not old.exists()
+
+
 @pytest.mark.long
 def test_it_needs_neither_numpy_nor_pyarrow() -> None:
     program = (
