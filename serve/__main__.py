@@ -363,7 +363,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         report_ready()
         if channel is not None:
             await report_serving(channel)
-        obstacle = "" if embedded is None else "etcd is embedded: restart instead"
+        obstacle = supervisor.obstacle() if embedded is None else "etcd is embedded: restart instead"
         failed = loop.create_task(server.failed())
         successor = await upgraded(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
         await _raise_fault((failed, etcd_ended), archiving)

@@ -35,7 +35,10 @@ def main(arguments: Sequence[str], command: str) -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
-    reachable = sorted(serving())
+    try:
+        reachable = sorted(serving())
+    except OSError as error:
+        made.error(f"the processes that serve cannot be found: {error.filename}: {error.strerror}")
     if not reachable:
         made.error("no zketcd runs here")
     found = reachable if given.pid is None else _meant(given.pid, reachable)

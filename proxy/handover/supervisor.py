@@ -28,6 +28,18 @@ def is_needed(environment: Mapping[str, str] = os.environ) -> bool:
     return os.getpid() == 1 or not environment.get("NOTIFY_SOCKET")
 
 
+def obstacle() -> str:
+    """Why this process cannot become that program; empty if it can, or need not."""
+    if is_needed():
+        try:
+            serving()
+        except OSError as error:
+            return (
+                f"{error.filename} cannot be read, without which signals are not passed on: restart instead"
+            )
+    return ""
+
+
 def become() -> None:
     """Continue as this program. Signals wait meanwhile."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)

@@ -49,6 +49,19 @@ def test_nothing_runs_here(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert "no zketcd runs here" in capsys.readouterr().err
 
 
+def test_hidden_processes_are_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hidden() -> set[int]:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/net/unix")
+
+    monkeypatch.setattr(program, "serving", hidden)
+    with pytest.raises(SystemExit) as ended:
+        main(["upgrade"])
+    assert ended.value.code == 2
+    assert "cannot be found: /proc/net/unix: No such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("outcome", "code"), [(f"{DONE}7 has taken over", 0), ("no upgrade: why", 1)])
 async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     control = Control()
