@@ -1,6 +1,7 @@
 """Backups: ZooKeeper's files, without numpy or pyarrow, and only so many of them."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_an_old_backup_that_is_deleted_in_part_has_no_name(
             raise KeyboardInterrupt
 
     old = _write(tmp_path)
-    monkeypatch.setattr(module.shutil, "rmtree", killed)
+    monkeypatch.setattr(shutil, "rmtree", killed)
     with pytest.raises(KeyboardInterrupt):
         _write(tmp_path, keep=1, seconds=1)
     assert not old.exists()
