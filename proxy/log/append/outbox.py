@@ -7,6 +7,8 @@ with each incarnation.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
@@ -75,6 +77,13 @@ class SpentBudgets:
                 return None
         effect = EXTENDED.writes[pending.opcode].effect
         return budgets.refuses(incarnation, clock, effect, fields)
+
+
+class _Refusal(NamedTuple):
+    """The answer to a request that is not sent."""
+
+    error: ErrorCode
+    note: Callable[[], object] = lambda: None  # counts it
 
 
 class Outbox:
@@ -193,7 +202,7 @@ class Outbox:
         """Make the next entry from the requests that wait; None if there is nothing to send.
 
         While etcd is full, requests that take space are refused. With `may_try` one of them is sent alone.
-        None while `has_next`: it has refused as much as it may in one turn of the loop.
+        Also None if it has refused as much as one turn of the loop allows; `has_next` is true then.
         """
         while True:
             writer = EntryWriter()
@@ -226,50 +235,47 @@ class Outbox:
         queue, full = self.queue, self.is_full
         space = self.space if self.space is not None and self.space.is_short() else None
         most = self._entry_bytes if space is None else min(self._entry_bytes, JUDGED_AT_ONCE)
-        budgets = self._budgets or None
+        is_limited = full or space is not None or bool(self._budgets)
         requests: list[Pending] = []
         may_refuse = _REFUSED_BYTES
-        while queue and len(requests) < MAX_REQUESTS:
-            if may_refuse <= 0:  # there are no requests yet
-                break
+        while queue and len(requests) < MAX_REQUESTS and may_refuse > 0:
             pending = queue[0]
             if self.is_held and pending.kind != Kind.CARRY_OVER:
                 break
-            if not pending.is_wanted:
-                if requests:
-                    break
-                may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
-                continue
-            if (
-                budgets is not None
-                and (spent := budgets.refusing(pending, self.incarnation, clock)) is not None
-            ):
-                if requests:
-                    break
-                budgets.report(spent)
-                may_refuse -= self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
-                continue
-            is_trial = full and is_metered(pending)
-            if is_trial:
-                if requests:
-                    break
-                if not may_try:
-                    may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
-                    continue
-            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > most:
+            if requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > most:
                 break
-            if space is not None and not space.admits(pending, self.bytes + writer.size):
-                if requests:
-                    break
-                space.count()
-                may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
-                continue
+            is_trial = full and is_metered(pending)
+            if is_trial and requests:
+                break
+            if is_limited or not pending.is_wanted:
+                refusal = self._refusal(pending, clock, may_try, space, writer.size)
+                if refusal is not None:
+                    if requests:
+                        break
+                    refusal.note()
+                    may_refuse -= self._refuse(queue.popleft(), refusal.error)
+                    continue
             queue.popleft()
             requests.append(pending)
             writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
             if is_trial:
                 return requests, Form.TRIAL
         return requests, Form.NESTED if full else _DIRECT
+
+    def _refusal(
+        self, pending: Pending, clock: int, may_try: bool, space: Space | None, size: int
+    ) -> _Refusal | None:
+        """Why a request is not sent; None if it is. `size`: bytes of its entry so far."""
+        if not pending.is_wanted:
+            return _Refusal(ErrorCode.SYSTEM_ERROR)
+        budgets = self._budgets
+        if budgets and (spent := budgets.refusing(pending, self.incarnation, clock)) is not None:
+            return _Refusal(ErrorCode.THROTTLED_OP, partial(budgets.report, spent))
+        if self.is_full and not may_try and is_metered(pending):
+            return _Refusal(ErrorCode.SYSTEM_ERROR)
+        if space is not None and not space.admits(pending, self.bytes + size):
+            return _Refusal(ErrorCode.SYSTEM_ERROR, space.count)
+        return None
 
     def refuse_metered(self) -> None:
         """Refuse waiting requests that take space, while nothing can be sent; each session's order is kept.
