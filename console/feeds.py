@@ -212,7 +212,7 @@ class _Feed:
         """Why nothing will change any more here, once all that has changed is recorded; "" before."""
         subject = self._feeds.reading.subject
         gone = subject.contact.gone
-        return "" if subject.log.backlog and not self._feeds.stopped else gone
+        return "" if subject.log_status().backlog and not self._feeds.stopped else gone
 
     def _why_end(self) -> str:
         """Why the feed has to end; "" if it has not."""

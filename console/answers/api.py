@@ -73,7 +73,7 @@ class Api:
             "archive": self.past is not None,
             "identities": login.names,
             "modes": list(MODES),
-            "proxy": subject.log.incarnation,
+            "proxy": subject.log_status().incarnation,
             "version": VERSION,
             "prefix": self._subject.config.prefix,
             "port": subject.ports.number,

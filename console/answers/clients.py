@@ -88,7 +88,7 @@ def _matches(session: Session, connection: Connection | None, text: str, host: s
 
 def _host(subject: Subject, session: Session) -> str:
     """That of the session's proxy; "" if it is not known."""
-    proxy = subject.log.living.get(session.incarnation)
+    proxy = subject.log_status().living.get(session.incarnation)
     return proxy.value.home.host if proxy else ""
 
 
@@ -123,7 +123,7 @@ def _session(subject: Subject, session: Session, connection: Connection | None) 
         "timeoutMs": session.timeout_ms,
         "proxy": session.incarnation,
         "host": _host(subject, session),
-        "here": session.incarnation == subject.log.incarnation,
+        "here": session.incarnation == subject.log_status().incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
         "watches": _watch_count(subject, connection) if connection else None,
         "client": socket_address(connection.identity.address, connection.identity.port)
@@ -221,11 +221,11 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                     ],
                 }
             )
-    contact = subject.contact
+    contact, log = subject.contact, subject.log_status()
     return {
         "clients": clients,
         "rows": rows,
-        "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.unanswered},
+        "log": {"outstanding": log.outstanding, "inFlight": log.unanswered},
         "inTouch": contact.in_touch,
         "silenceMs": int(contact.silence * 1000),
     }

@@ -16,7 +16,7 @@ _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first tim
 def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
     """The log as this proxy sees it. `monotonic`: the clock that snapshots are timed by, in seconds."""
     subject = facts.subject
-    log, snapshots, machine = subject.log, subject.source.snapshots(), subject.machine
+    log, snapshots, machine = subject.log_status(), subject.source.snapshots(), subject.machine
     stats, record, status = log.stats, log.record, subject.source.etcd_status()
     written = snapshots.stats.written_at
     return {
@@ -82,7 +82,7 @@ def _snapshot(ref: SnapshotRef | None) -> dict[str, Any] | None:
 async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
     """The living proxies, the eldest first. `now`: milliseconds since 1970."""
     subject = facts.subject
-    log, machine = subject.log, subject.machine
+    log, machine = subject.log_status(), subject.machine
     attached: Counter[str] = Counter()
     for session in list(machine.sessions.values()):
         attached[session.incarnation] += 1

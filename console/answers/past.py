@@ -91,7 +91,8 @@ class Past:
     def _command(self, path: str, at: int | str) -> str:
         url, etcd, prefix = self._place
         subject = self._reading.subject
-        own = subject.log.living.get(subject.log.incarnation)
+        status = subject.log_status()
+        own = status.living.get(status.incarnation)
         words = ["zketcd", "revert", path, "--to", _shown(at) if isinstance(at, int) else at]
         words += ["--archive", url if "://" in url else str(Path(url).absolute())]
         # A user and a password in an address are not for all users of this page.

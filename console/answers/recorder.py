@@ -56,7 +56,7 @@ class Recorder:
             seconds,
             latency.total(updates=False),
             latency.total(updates=True),
-            subject.log.stats.applied_bytes,
+            subject.log_status().stats.applied_bytes,
             subject.counters.notifications,
         )
         before, self._before = self._before, now

@@ -25,20 +25,21 @@ def traffic(facts: Facts) -> dict[str, Any]:
         for opcode, histogram in subject.latency.by_opcode.items()
         if histogram.count
     }
+    log = subject.log_status()
     return {
         "operations": operations,
         "packetsReceived": received,
         "packetsSent": sent,
         "connections": len(subject.connections),
         "sessions": len(subject.sessions),
-        "outstanding": subject.log.outstanding,
+        "outstanding": log.outstanding,
         "watches": subject.watches.held(),
         "notifications": subject.counters.notifications,
-        "entriesApplied": subject.log.stats.applied_entries,
-        "requestsApplied": subject.log.stats.applied_requests,
-        "bytesApplied": subject.log.stats.applied_bytes,
+        "entriesApplied": log.stats.applied_entries,
+        "requestsApplied": log.stats.applied_requests,
+        "bytesApplied": log.stats.applied_bytes,
         "budgets": [
-            {**rule._asdict(), "refused": subject.log.stats.throttled[rule.path]}
+            {**rule._asdict(), "refused": log.stats.throttled[rule.path]}
             for rule in subject.machine.budgets.rules
         ],
     }

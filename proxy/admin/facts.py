@@ -63,14 +63,14 @@ class Facts:
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
             )
-        is_alone = contact.is_alone and self.subject.log.standby_silence is not None
+        is_alone = contact.is_alone and self.subject.log_status().standby_silence is not None
         if not (self.subject.handshake.is_open or is_alone):
             return "this proxy is loading the tree, or stopping"
         if contact.freshness is Freshness.PAST:
             return ""
         if not contact.in_touch:
             return contact.why_not_in_touch
-        log = self.subject.log
+        log = self.subject.log_status()
         if contact.is_copy or log.is_registered:
             return ""
         full = ": etcd's quota is used up, and it grants no lease" if log.is_full else ""
@@ -96,7 +96,7 @@ class Facts:
     @property
     def state(self) -> str:
         """ZooKeeper's word for what this server is among the others: docs/decisions/0040."""
-        log = self.subject.log
+        log = self.subject.log_status()
         if self.read_only:
             return "read-only"
         if len(log.living) < 2:
@@ -105,7 +105,7 @@ class Facts:
 
     def leader(self) -> dict[str, Any]:
         """Who leads, as the HTTP command has it. No server has an id here, so the leader's is 0 as well."""
-        log = self.subject.log
+        log = self.subject.log_status()
         eldest = log.living.get(log.living.eldest)
         if eldest is None or len(log.living) < 2:
             return {"error": "server is not initialized"}
@@ -159,7 +159,7 @@ class Facts:
             "data_dir_size": self.data_size,
             "log_dir_size": self.data_size,
             "last_processed_zxid": self.subject.machine.zxid,
-            "outstanding_requests": subject.log.outstanding,
+            "outstanding_requests": subject.log_status().outstanding,
             "server_state": self.state,
             "avg_latency": latency.average,
             "max_latency": latency.maximum,
@@ -189,7 +189,7 @@ class Facts:
             "ephemerals_count": self.ephemerals_count,
             "num_alive_connections": len(subject.connections),
             "avg_latency": latency.average,
-            "outstanding_requests": subject.log.outstanding,
+            "outstanding_requests": subject.log_status().outstanding,
             "znode_count": self.znodes,
             "global_sessions": len(machine.sessions),
             "packets_sent": sent,
@@ -217,7 +217,8 @@ class Facts:
         """What a leader reports of the others, by the names of ZooKeeper 3.9 and, last, of 3.4 and Keeper."""
         if self.state != "leader":
             return {}
-        return dict.fromkeys(("learners", "synced_followers", "followers"), len(self.subject.log.living) - 1)
+        others = len(self.subject.log_status().living) - 1
+        return dict.fromkeys(("learners", "synced_followers", "followers"), others)
 
     def _counted(self) -> dict[str, int]:
         """ZooKeeper's counters that have a meaning here, since the start."""
@@ -245,7 +246,7 @@ class Facts:
 
     def _own(self) -> dict[str, int]:
         """What `mntr` reports beyond ZooKeeper's values."""
-        log = self.subject.log
+        log = self.subject.log_status()
         stats = log.stats
         return {
             "etcd_in_touch": int(self.subject.contact.in_touch),
@@ -263,7 +264,7 @@ class Facts:
         """How far the tree is behind the one that it follows; empty if it follows none."""
         if not self.subject.contact.is_copy:
             return {}
-        log = self.subject.log
+        log = self.subject.log_status()
         zxid = {"copy_zxid": self.subject.machine.zxid}
         if log.lag is None or not log.lag.level_ms:
             return zxid

@@ -35,7 +35,7 @@ class KeeperAnswers:
         """The log as this proxy knows it: indexes are etcd revisions, terms those of etcd's raft."""
         status = self._facts.subject.source.etcd_status()
         term = 0 if status is None else status.raft_term
-        position = self._facts.subject.log.position
+        position = self._facts.subject.log_status().position
         last = max(position, 0 if status is None else status.revision)
         figures = {
             "first_log_idx": 1,

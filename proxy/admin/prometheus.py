@@ -97,7 +97,7 @@ class Exposition(Collector):
         yield from _of_zookeeper(facts, subject)
         yield from _of_process(subject)
         yield from _of_server(facts, subject)
-        yield from _of_log(subject.log)
+        yield from _of_log(subject.log_status())
         yield from _of_copy(subject)
         yield from _of_messages()
         yield from _of_budgets(subject)
@@ -264,7 +264,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 
 def _of_copy(subject: Subject) -> Iterator[Metric]:
     if subject.contact.is_copy:
-        yield from map(_family, of_copy(subject.machine.zxid, subject.log.lag))
+        yield from map(_family, of_copy(subject.machine.zxid, subject.log_status().lag))
 
 
 def _of_messages() -> Iterator[Metric]:
@@ -277,7 +277,7 @@ def _of_messages() -> Iterator[Metric]:
 
 def _of_budgets(subject: Subject) -> Iterator[Metric]:
     rules = subject.machine.budgets.rules
-    throttled = subject.log.stats.throttled
+    throttled = subject.log_status().stats.throttled
     writes = GaugeMetricFamily(
         "zketcd_budget_writes", "writes that a budget allows a second", labels=["path"]
     )
@@ -352,7 +352,7 @@ def _of_certificates(certificates: CertificateEnds | None) -> Iterator[Metric]:
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:
-    snapshots, record = subject.source.snapshots(), subject.log.record
+    snapshots, record = subject.source.snapshots(), subject.log_status().record
     stats = snapshots.stats
     current = record.current if record else None
     age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
@@ -391,8 +391,8 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_etcd(subject: Subject) -> Iterator[Metric]:
-    pressure, contact = subject.log.pressure, subject.contact
-    log = subject.log
+    log, contact = subject.log_status(), subject.contact
+    pressure = log.pressure
     refusing = "whether requests that make the tree grow are refused, to keep the reserve of etcd's quota"
     last = (
         "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"

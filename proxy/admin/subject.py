@@ -70,8 +70,7 @@ class Subject:
     #: The feeds of changes.
     feeds: FeedStats = field(default_factory=FeedStats)
 
-    @property
-    def log(self) -> LogStatus:
+    def log_status(self) -> LogStatus:
         """This proxy's end of the replicated log."""
         return self.source.replicated.status()
 

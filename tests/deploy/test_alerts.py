@@ -121,7 +121,7 @@ def healthy() -> dict[Sample, Series]:
         ),
     )
     subject.source.etcd_calls.answered("Txn", 1000)
-    subject.log.peers.note("b", 0, 0, 0, 0)
+    subject.log_status().peers.note("b", 0, 0, 0, 0)
     page = Exposition(Facts(subject)).text().decode()
     found: dict[Sample, Series] = {}
     for family in text_string_to_metric_families(page):

@@ -43,7 +43,7 @@ def metrics() -> list[Metric]:
         replicated=LogFacts(standby_silence=1.0, is_copy=True, lag=Lag(1000, 0)),
     )
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
-    subject.log.peers.note("b", 0, 0, 0, 9000)
+    subject.log_status().peers.note("b", 0, 0, 0, 9000)
     certificates = subject.process.certificates = CertificateEnds(list)
     certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.source.etcd_calls.answered("Txn", 1000)

@@ -124,7 +124,7 @@ def test_packets_of_open_and_closed_connections_count() -> None:
 
 def test_values_of_the_log_and_times_in_whole_milliseconds_are_in_mntr() -> None:
     facts = _facts()
-    facts.subject.log.stats.sent_entries = 3
+    facts.subject.log_status().stats.sent_entries = 3
     facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     monitor = facts.monitor()
     assert (monitor["log_position"], monitor["log_entries_appended"]) == (7, 3)

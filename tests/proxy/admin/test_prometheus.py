@@ -47,7 +47,7 @@ def test_histograms_are_cumulative_and_in_seconds() -> None:
 def test_entries_are_counted_by_their_requests() -> None:
     subject = subject_of()
     for size in (1, 2, 3, 4, 100):
-        subject.log.stats.entry_requests.note(size)
+        subject.log_status().stats.entry_requests.note(size)
     samples = _samples(subject)
     found = {labels["le"]: value for labels, value in samples["zketcd_log_entry_requests_bucket"]}
     assert (found["3"], found["7"], found["127"], found["+Inf"]) == (3, 4, 5, 5)
@@ -59,8 +59,8 @@ def test_budgets_and_what_they_refused_by_path() -> None:
     assert "zketcd_budget_refused_total" not in _samples(subject)
     subject.machine.budgets.set(Rule("/a", 5, 0), "own", 0)
     subject.machine.budgets.set(Rule("/b", 0, 100), "own", 0)
-    subject.log.stats.throttled["/b"] = 7
-    subject.log.stats.throttled["/removed"] = 1
+    subject.log_status().stats.throttled["/b"] = 7
+    subject.log_status().stats.throttled["/removed"] = 1
     samples = _samples(subject)
     assert samples["zketcd_budget_writes"] == [({"path": "/a"}, 5.0)]
     assert samples["zketcd_budget_bytes"] == [({"path": "/b"}, 100.0)]
