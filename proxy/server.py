@@ -27,7 +27,7 @@ from proxy.log.upkeep.snapshots import RunWriter, Snapshots
 from proxy.sasl.login import Login
 from proxy.state.expiry import Expiry
 from proxy.state.level import KNOWN
-from proxy.state.machine import Disagreement
+from proxy.state.outcome import Disagreement
 from proxy.state.pause import LENGTHS, Lengths
 from proxy.support.environment import HOST, Environment
 from proxy.support.ports import BoundedPort, Bounds

@@ -2,7 +2,8 @@
 
 from codec.constants import CreateMode, ErrorCode
 from codec.operation_names import operation_name
-from proxy.state.operation import Effect, WriteOperation
+from proxy.state.effect import Effect
+from proxy.state.operation import WriteOperation
 from proxy.state.ops import ROWS
 from schema.entry import Kind
 

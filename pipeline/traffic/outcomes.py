@@ -8,7 +8,8 @@ from pipeline.traffic import names
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.load.replay import Place
-from proxy.state.machine import Machine, Outcome
+from proxy.state.machine import Machine
+from proxy.state.outcome import Outcome
 from proxy.state.watches import TreeEvent
 from schema.entry import Entry, Kind, Request
 

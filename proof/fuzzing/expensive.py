@@ -24,9 +24,10 @@ from lab.records import EVERY_REQUEST, fields_of
 from proxy.frontend.limits import LIMITS
 from proxy.frontend.requests import AuthEntries
 from proxy.state.capture import new_machine
+from proxy.state.effect import Effect
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.notifications import Notifications
-from proxy.state.operation import Cost, Effect, Reading
+from proxy.state.operation import Cost, Reading
 from proxy.state.ops import EXTENDED, EXTENDED_PARTS, MULTI_READ
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE

@@ -21,8 +21,9 @@ from proof.simulation.seams import NEXT_LEVELS
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
-from proxy.state.machine import Machine, Outcome
+from proxy.state.machine import Machine
 from proxy.state.node import Node
+from proxy.state.outcome import Outcome
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace

@@ -11,7 +11,8 @@ from typing import Any
 from codec.constants import CreateMode, OpCode
 from proof.simulation.proxies import Proxy
 from proof.simulation.world import World
-from proxy.state.machine import Machine, Outcome
+from proxy.state.machine import Machine
+from proxy.state.outcome import Outcome
 from schema.entry import Kind, Request
 
 _NODE = 100  # bytes that a node counts besides its path and data

@@ -33,7 +33,8 @@ from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe

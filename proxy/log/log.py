@@ -32,7 +32,8 @@ from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
 from proxy.state.level import UnknownLevel
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from proxy.state.watches import WatchTable
 from proxy.support import probe
 from proxy.support.rates import rates_text

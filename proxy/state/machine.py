@@ -15,11 +15,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN
 from proxy.state.ops.unreadable import code_of, spends_zxid
-from proxy.state.outcome import DONE as DONE
-from proxy.state.outcome import Disagreement as Disagreement
-from proxy.state.outcome import Outcome as Outcome
-from proxy.state.outcome import Refusal
-from proxy.state.outcome import SessionChange as SessionChange
+from proxy.state.outcome import DONE, Disagreement, Outcome, Refusal, SessionChange
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.state.state import State
 from schema.entry import Entry, Kind, RequestFields, Rules

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from codec.jute import Reader
 from proxy.state.auth.scheme import Identities
-from proxy.state.effect import Effect as Effect
+from proxy.state.effect import Effect
 from proxy.state.node import Node
 from proxy.state.notifications import Watcher
 from proxy.state.pause import NO_PAUSE, AtOnce, Pause

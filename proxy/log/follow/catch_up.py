@@ -30,7 +30,8 @@ from proxy.log.follow.follower import order_of
 from proxy.log.foreign import ours
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from proxy.support.tasks import together
 from schema.errors import BadValue
 from schema.keys import Keyspace, ParsedKey

@@ -14,7 +14,8 @@ from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support import probe
 from proxy.support.environment import HOST, Clock

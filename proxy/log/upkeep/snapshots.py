@@ -23,7 +23,7 @@ from proxy.log.upkeep.deleted_entries import DeletedEntries
 from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
-from proxy.state.machine import Disagreement
+from proxy.state.outcome import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use

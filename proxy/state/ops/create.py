@@ -5,8 +5,9 @@ from typing import TypeAlias
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import OPEN_ACL, pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
+from proxy.state.effect import Effect
 from proxy.state.node import Node
-from proxy.state.operation import Effect, Holds, WriteOperation
+from proxy.state.operation import Holds, WriteOperation
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction

@@ -3,7 +3,8 @@
 from codec.constants import ErrorCode
 from codec.jute import STRAIGHT, Acl, Steps, pack_string
 from codec.packets import decode_create, present
-from proxy.state.operation import Effect, Holds, WriteOperation
+from proxy.state.effect import Effect
+from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops.create import SEQUENTIAL, create
 from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction

@@ -2,7 +2,8 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_path_version
-from proxy.state.operation import Effect, WriteOperation, nothing
+from proxy.state.effect import Effect
+from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction

@@ -6,8 +6,9 @@ PrepRequestProcessor.pRequest2Txn, case deleteContainer. `expiry` decides which 
 from codec.constants import ErrorCode, Perms
 from codec.jute import Reader
 from codec.packets import decoder
+from proxy.state.effect import Effect
 from proxy.state.node import Node
-from proxy.state.operation import Effect, WriteOperation, nothing
+from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction

@@ -11,7 +11,8 @@ from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
-from proxy.state.operation import Effect, Holds, WriteOperation
+from proxy.state.effect import Effect
+from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops.checks import CHECK
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.state.ops.delete import DELETE

@@ -3,7 +3,8 @@
 from codec.constants import ErrorCode, Perms
 from codec.keeper import read_path_limit
 from codec.packets import decoder
-from proxy.state.operation import Cost, Effect, WriteOperation, nothing
+from proxy.state.effect import Effect
+from proxy.state.operation import Cost, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction

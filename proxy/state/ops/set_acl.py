@@ -2,8 +2,9 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import SetAcl, decoder, read_set_acl
+from proxy.state.effect import Effect
 from proxy.state.node import Node
-from proxy.state.operation import Effect, WriteOperation, stat
+from proxy.state.operation import WriteOperation, stat
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction

@@ -2,8 +2,9 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_set_data
+from proxy.state.effect import Effect
 from proxy.state.node import Node
-from proxy.state.operation import Effect, Holds, WriteOperation, stat
+from proxy.state.operation import Holds, WriteOperation, stat
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction

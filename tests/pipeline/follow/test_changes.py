@@ -13,7 +13,8 @@ from pipeline.follow.changes import Changes, Diverged
 from pipeline.follow.recording import Recorder
 from pipeline.table import AclRow, TransactionRow
 from proxy.state.capture import new_machine
-from proxy.state.machine import DONE, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import DONE
 from proxy.state.recording import keep_changes
 from schema.entry import Entry, Kind, Request
 from schema.followed import Followed, decode_followed, encode_followed

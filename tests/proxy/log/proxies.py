@@ -16,8 +16,7 @@ from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
-from proxy.state.machine import Disagreement
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import Disagreement, SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks

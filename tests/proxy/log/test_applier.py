@@ -21,9 +21,8 @@ from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
-from proxy.state.machine import Disagreement
 from proxy.state.notifications import Notifications
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import Disagreement, SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level

@@ -26,7 +26,8 @@ from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
 from proxy.log.upkeep.snapshot_order import Failed, Order
 from proxy.log.upkeep.snapshots import Snapshots, run_process
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from proxy.support.environment import Clock, Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close

@@ -13,7 +13,8 @@ from proxy.etcd.model import Get
 from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
 from proxy.log.status import Freshness, Offers
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
+from proxy.state.outcome import Disagreement
 from schema.followed import Followed
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.test_target import KEYS, opened

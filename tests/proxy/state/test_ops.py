@@ -7,7 +7,8 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.clients import lop_name
 from proxy.admin.facts import OPERATIONS
-from proxy.state.operation import Cost, Effect, ReadOperation, WriteOperation
+from proxy.state.effect import Effect
+from proxy.state.operation import Cost, ReadOperation, WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
 from proxy.state.ops.multi import PARTS
 from proxy.support.latency import Latency
