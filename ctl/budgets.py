@@ -10,7 +10,7 @@ from ctl.visitor import append
 from proxy.etcd.interface import Etcd
 from proxy.log.load.start import load_as_of
 from proxy.log.record import look, servable
-from proxy.state.budgets import LEVEL, MOST_BUDGETS
+from proxy.state.budgets import MOST_BUDGETS
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.support.rates import rates_text, rule_of
@@ -44,12 +44,7 @@ def show(machine: Machine) -> Output:
 async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> Output:
     """Set or remove budgets by entries of the log."""
     rules = [_rule(text) for text in texts] if action == "set" else [Rule(path, 0, 0) for path in texts]
-    level = servable(await look(etcd, keys), keys, KNOWN).level
-    if level < LEVEL:
-        raise CommandFailed(
-            f"the tree has level {level}, and budgets need level {LEVEL}: run `zketcd snapshot` and"
-            f" `zketcd raise-level {LEVEL}`"
-        )
+    servable(await look(etcd, keys), keys, KNOWN)
     there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
     if action == "remove":
         for path in texts:

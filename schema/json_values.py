@@ -12,13 +12,6 @@ from schema.errors import BadValue
 
 SCHEMA = 2
 
-#: What an operator has to do about a tree of schema version 1.
-HOW_TO_MIGRATE = (
-    "this tree was written by an unreleased zketcd in schema version 1, and this release reads version "
-    f"{SCHEMA}. Export it with the commit of zketcd that wrote it (`zketcd export`), "
-    "then import the export with this release (`zketcd import --overwrite`)"
-)
-
 _CRC = b',"crc":"%08x"}'
 _CRC_SIZE = len(_CRC % 0)
 
@@ -39,8 +32,6 @@ def unpack_json(value: bytes, what: str) -> dict[str, Any]:
         raise BadValue(f"{what} is not a JSON object: {value[:80]!r}")
     # Other versions need not have the checksum, so this comes first.
     if members.get("schema") != SCHEMA:
-        if members.get("version") == 1:
-            raise BadValue(f"{what}: {HOW_TO_MIGRATE}")
         raise BadValue(f"{what} has schema version {members.get('schema')!r}; this release reads {SCHEMA}")
     if value[-_CRC_SIZE:] != _CRC % crc32(value[:-_CRC_SIZE]):
         raise BadValue(f"{what} is damaged: its checksum does not match: {value[:80]!r}")

@@ -103,16 +103,11 @@ class Keyspace:
         """Where a tree has keys, as ranges [start, end). All else under the prefix is not ours."""
         following = self.follows, self.follower, self.finish, self.lag, self.within, self.heard
         return (
-            *((key, key + b"\0") for key in (self.tree, self.version_1, *following)),
+            *((key, key + b"\0") for key in (self.tree, *following)),
             (self.proxies, self.proxies_end),
             (self.log, self.log_end),
             (self.snapshots, self.snapshots_end),
         )
-
-    @property
-    def version_1(self) -> bytes:
-        """The tree's record of schema version 1."""
-        return self.prefix + b"/tree"
 
     def proxy(self, incarnation: str) -> bytes:
         """The key that exists as long as a proxy lives; it hangs on the proxy's lease."""

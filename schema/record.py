@@ -42,12 +42,11 @@ class TreeRecord(NamedTuple):
     level: int  # of the state machine's semantics
     current: SnapshotRef | None
     previous: SnapshotRef | None
-    #: Releases that know no seals see that the tree is not complete.
     seal: Seal | None = None
 
 
 class Home(NamedTuple):
-    """Where a proxy runs, for people and their tools. Proxies before this member existed say nothing."""
+    """Where a proxy runs, for people and their tools. Commands say nothing."""
 
     host: str = ""  # the host's name
     listen: str = ""  # HOST:PORT for clients
@@ -93,7 +92,7 @@ def encode_record(record: TreeRecord) -> bytes:
 
 
 def decode_record(value: bytes) -> TreeRecord:
-    """Raises BadValue; for a record of schema version 1 the error says how to migrate."""
+    """Raises BadValue."""
     what = "the tree's record"
     members = unpack_json(value, what)
     try:

@@ -158,7 +158,7 @@ class _Beginning:
         ours = self._keys.prefix
         try:
             prefix = self._store.get(f"{run.name}/{PREFIX}")
-        except Missing:  # an older release has written the run
+        except Missing:  # an archiver was killed after the run's snapshot
             prefix = ours
         if prefix != ours and not self._archiver._accept_cluster:
             raise OtherTree(f"the tree under {prefix.decode()}", ours.decode())

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.server import Tuning
-from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
 
 #: Work in slices pauses at each step, and each read that can take long is answered in slices.
@@ -39,7 +38,6 @@ class Knobs(NamedTuple):
     enforces_quotas: bool = False
     window: tuple[int, int] = (2, 8)  # Txns in flight, at least and at most
     lengths: Lengths = LENGTHS
-    level: int = OF_NEW_TREES  # of the tree at its beginning
     combining: int = 0  # so many proxies take the entries of others, --peer-listen
     budgets: tuple[str, ...] = ("",)  # of each proxy in turn, --budget
     limits: Limits = LIMITS
@@ -98,7 +96,7 @@ class Knobs(NamedTuple):
             f" {'shortest' if self.lengths == _SHORTEST else 'usual'} slices,"
             f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
             f"{' quotas enforced,' if self.enforces_quotas else ''}"
-            f"{self._room()} level {self.level}, budgets {budgets}"
+            f"{self._room()} budgets {budgets}"
             + (f", level raised after {self.upgrade:.0%}" if self.upgrade <= 1 else "")
             + (f", backup after {self.backup:.0%}" if self.backup < 1 else "")
         )
@@ -121,9 +119,8 @@ def drawn(seed: int, rng: Random) -> Knobs:
         enforces_quotas=rng.random() < 0.7,
         window=rng.choice(((1, 1), (2, 8), (2, 8), (8, 8))),
         lengths=_lengths(seed),
-        level=rng.choice((1, 2, 2)),
         combining=peers.choice((0, 0, 1, proxies, proxies)),
-        budgets=rng.choice(_BUDGETS),
+        budgets=_budgets(rng),
         limits=rng.choice((LIMITS, _TIGHT)),
         quota=quota,
         compaction=0.0 if quota == QUOTA else room.choice((2.0, 5.0)),
@@ -146,6 +143,13 @@ def drawn_calm(seed: int, rng: Random) -> Knobs:
 def usual(seed: int, proxies: int) -> Knobs:
     """Those of a server without options, for a world that is no campaign's."""
     return Knobs(proxies, lengths=_lengths(seed))
+
+
+def _budgets(rng: Random) -> tuple[str, ...]:
+    """None in a third of the worlds, and in some of the others."""
+    limited = rng.choice((False, True, True))
+    drawn = rng.choice(_BUDGETS)
+    return drawn if limited else ("",)
 
 
 def _lengths(seed: int) -> Lengths:

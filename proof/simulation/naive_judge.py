@@ -43,7 +43,6 @@ _STATS = "/zookeeper_stats"
 _QUOTA = "/zookeeper/quota"
 #: Nodes whose first children are not counted.
 _FIXED = ("/", "/zookeeper")
-_LEVEL_OF_BUDGETS = 2
 
 
 class NaiveJudge:
@@ -73,7 +72,7 @@ class NaiveJudge:
     ) -> None:
         model = self.model
         if request.kind != Kind.CLIENT:
-            self._of_proxies(incarnation, clock, request, outcome, machine.level)
+            self._of_proxies(incarnation, clock, request, outcome)
             model.zxid = machine.zxid  # a level may spend more of them
             return
         asked: naive.Asked | None = decode_write(request.opcode, Cursor(request.body))
@@ -92,9 +91,7 @@ class NaiveJudge:
                 f" {model.zxid:#x}"
             )
 
-    def _of_proxies(
-        self, incarnation: str, clock: int, request: Request, outcome: Outcome, level: int
-    ) -> None:
+    def _of_proxies(self, incarnation: str, clock: int, request: Request, outcome: Outcome) -> None:
         model = self.model
         try:
             match request.kind:
@@ -112,8 +109,6 @@ class NaiveJudge:
                     model.due(due.path, due.czxid, due.version, due.mtime, never_used=never_used)
                 case Kind.FORGET:
                     model.budgets.behind.pop(decode_forget(request.body).incarnation, None)
-                case Kind.BUDGET if level < _LEVEL_OF_BUDGETS:
-                    raise naive.Refused(ErrorCode.UNIMPLEMENTED)
                 case Kind.BUDGET:
                     model.budgets.set(*decode_rule(request.body), incarnation, clock)
                 case _:

@@ -20,7 +20,6 @@ from proof.simulation.proxies import PREFIX
 from proof.simulation.seams import NEXT_LEVELS
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
-from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.outcome import Outcome
@@ -72,11 +71,11 @@ class Listeners:
 class Oracle:
     """The one right order, and the one right state."""
 
-    def __init__(self, world: Clock, cluster_id: int, level: int = OF_NEW_TREES) -> None:
+    def __init__(self, world: Clock, cluster_id: int) -> None:
         self._world = world
         self._keys = Keyspace(PREFIX)
         self.machine = Machine(cluster_id, known_levels=NEXT_LEVELS)
-        self.machine.replace(capture.new_machine(cluster_id, level))
+        self.machine.replace(capture.new_machine(cluster_id))
         #: Times of the world, and the zxid from then on.
         self.times: list[float] = [0.0]
         self.zxids: list[int] = [0]

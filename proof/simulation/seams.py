@@ -105,7 +105,6 @@ def installed(world: World, knobs: Knobs, more: Sequence[tuple[Any, str, Any]] =
             for name in vars(simulated)
             if not name.startswith("__")
         ),
-        (start, "OF_NEW_TREES", knobs.level),
         (rights, "_shared", {OPEN_ACL: rights.OPEN}),
         (capture.load, "__defaults__", (None, levels)),
         (start, "KNOWN", levels),

@@ -77,7 +77,7 @@ class Simulation:
         self.cluster.store.quota = self.knobs.quota
         if self.knobs.compaction:
             self.cluster.compact_periodically(self.knobs.compaction)
-        self.oracle = Oracle(self.world, self.cluster.store.cluster_id, self.knobs.level)
+        self.oracle = Oracle(self.world, self.cluster.store.cluster_id)
         self.expiry = ExpiryJudge(self.world, self.cluster, self.violate)
         self.plan = self.world.random("plan")
         rng = self.plan

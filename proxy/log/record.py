@@ -13,7 +13,6 @@ from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
 from proxy.log.foreign import ours
 from proxy.log.living import LivingProxies, living_proxy
 from schema.errors import BadValue
-from schema.json_values import HOW_TO_MIGRATE
 from schema.keys import Keyspace
 from schema.record import (
     Seal,
@@ -71,20 +70,16 @@ async def look(etcd: Reads, keys: Keyspace) -> Look:
             (
                 Get(keys.tree),
                 Get(keys.proxies, keys.proxies_end),
-                Get(keys.version_1, keys_only=True),
                 Get(keys.follows, keys_only=True),
             ),
         ),
         TIMEOUT,
     )
-    found, proxies, version_1, follows = answer.responses
+    found, proxies, follows = answer.responses
     assert isinstance(found, RangeResult)
     assert isinstance(proxies, RangeResult)
-    assert isinstance(version_1, RangeResult)
     assert isinstance(follows, RangeResult)
     prefix = keys.prefix.decode()
-    if version_1.kvs:
-        raise TreeNotServable(f"the tree under {prefix} cannot be served: {HOW_TO_MIGRATE}")
     record = None
     if found.kvs:
         try:

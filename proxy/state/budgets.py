@@ -19,8 +19,6 @@ from proxy.state.pause import NO_PAUSE, Pause
 from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
 from schema.paths import is_valid
 
-#: The level from which on trees can have budgets.
-LEVEL = 2
 #: More budgets would make each digest slow.
 MOST_BUDGETS = 256
 

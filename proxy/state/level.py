@@ -8,10 +8,9 @@ never changes its outcomes. docs/upgrading.md says how long an old level is supp
 from collections.abc import Iterable
 
 #: The levels whose rules this release knows.
-KNOWN = frozenset((1, 2))
-#: The level of a new tree: one that the former release knows too, so that it can still serve the tree. 0.1.0
-#: has none; checkouts from before it began trees of level 1.
-OF_NEW_TREES = 2
+KNOWN = frozenset((1,))
+#: The level of a new tree: one that the former release knows too, so that it can still serve the tree.
+OF_NEW_TREES = 1
 
 
 class UnknownLevel(Exception):

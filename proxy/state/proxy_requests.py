@@ -6,7 +6,6 @@ They are like operations, but each counts its zxid itself. A request returns the
 from collections.abc import Callable, Iterable
 
 from codec.constants import ErrorCode
-from proxy.state.budgets import LEVEL as LEVEL_OF_BUDGETS
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.ops.delete_container import delete_due
@@ -111,10 +110,8 @@ def _forget(state: State, request: RequestFields) -> Iterable[SessionChange]:
 
 
 def _budget(state: State, request: RequestFields) -> Iterable[SessionChange]:
-    """An operator sets or removes a budget. At a level without budgets all proxies refuse it alike."""
+    """An operator sets or removes a budget."""
     rule = decode_rule(request.body)
-    if state.level < LEVEL_OF_BUDGETS:
-        raise Refusal(ErrorCode.UNIMPLEMENTED)
     sender = state.transaction.sender
     state.budgets.set(rule, sender.incarnation, sender.clock)
     return ()

@@ -182,7 +182,7 @@ async def test_an_archive_of_another_prefix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherTree, match="has the tree under /t, and this is /second"):
         await Archiver(second.etcd, second.keys, store).run()
     assert list(runs().values()) == [b"/t"]
-    # An archive of an older release gets the prefix once it is continued.
+    # One that was killed before it had written the prefix: the next one writes it.
     await asyncio.to_thread(store.delete, f"{next(iter(runs()))}/prefix")
     await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
     await archived(Archiver(second.etcd, second.keys, store, accept_cluster=True), [b"/t", b"/second"])

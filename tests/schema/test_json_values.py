@@ -77,18 +77,6 @@ def test_other_values_are_refused(value: bytes, message: str) -> None:
         unpack_json(value, "it")
 
 
-def test_a_value_of_schema_version_1_is_refused_with_the_way_to_migrate() -> None:
-    with pytest.raises(BadValue) as caught:
-        unpack_json(
-            b'{"version": 1, "complete": true, "offsets": [[0, 0]], "cluster_id": 7}', "the tree's record"
-        )
-    message = str(caught.value)
-    assert message.startswith("the tree's record: ")
-    assert "schema version 1" in message
-    assert "Export it with the commit of zketcd that wrote it" in message
-    assert "import" in message
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_value_or_refused(value: bytes) -> None:
     for candidate in (value, b'{"schema":2,' + value):

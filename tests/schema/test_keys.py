@@ -25,7 +25,6 @@ def test_keys_are_readable() -> None:
     assert KEYS.node_page(name, 3) == b"/some/prefix/snapshot/0000000000000077-cafe/nodes/00000003"
     assert KEYS.session_page(name, 0) == b"/some/prefix/snapshot/0000000000000077-cafe/sessions/00000000"
     assert KEYS.state_page(name) == b"/some/prefix/snapshot/0000000000000077-cafe/state"
-    assert KEYS.version_1 == b"/some/prefix/tree"
     assert KEYS.prefix == b"/some/prefix"
 
 
@@ -70,7 +69,6 @@ def test_a_snapshots_pages_are_one_range_with_no_other_snapshots(
         assert _within(key, *KEYS.snapshot(name)) is (name == foreign)
 
 
-# `tree`, `node` and `session` are those of schema version 1.
 _FOREIGN = """
 tree node//a session/00000000000000aa
 live live/ live/trees live/tree/

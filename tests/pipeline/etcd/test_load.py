@@ -117,7 +117,7 @@ async def test_a_damaged_entry_counts_as_an_epoch(etcd: FakeEtcdClient) -> None:
     assert (await begin(etcd, KEYS, overwrite=True)).zxid == 1 << 32
 
 
-@pytest.mark.parametrize("key", [KEYS.version_1, KEYS.heard, b"/t/snapshot/of/others"])
+@pytest.mark.parametrize("key", [KEYS.heard, b"/t/snapshot/of/others"])
 async def test_what_is_no_tree_of_this_version_goes_on_request(etcd: FakeEtcdClient, key: bytes) -> None:
     await etcd.txn(Txn((), (Put(key, b'{"version":1}'),)), 1)
     with pytest.raises(LoadRefused, match="holds 1 keys already: no tree of this version"):

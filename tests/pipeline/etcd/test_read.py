@@ -58,9 +58,6 @@ async def test_half_a_tree_is_not_read(etcd: FakeEtcdClient) -> None:
     await begin(etcd, KEYS)
     with pytest.raises(NotReadable, match="not complete"):
         await record_of(etcd, KEYS)
-    await etcd.txn(Txn((), (Put(KEYS.version_1, b""),)), 1)
-    with pytest.raises(NotReadable, match="schema version 1"):
-        await record_of(etcd, KEYS)
 
 
 async def test_a_log_behind_the_snapshot_is_seen(etcd: FakeEtcdClient) -> None:

@@ -7,7 +7,6 @@ from pipeline.follow.changed import Changed
 from pipeline.follow.copy import Copy, kept_of, new_of
 from pipeline.follow.standby import note
 from proxy.state.capture import load, new_machine, pages
-from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.recording import keep_changes
 from schema.budgets import encode_rule
@@ -24,13 +23,19 @@ def replayed(machine: Machine, requests: list[Request], number: int) -> None:
     assert [outcome.err for outcome in outcomes] == [0] * len(requests)
 
 
+def reloaded(machine: Machine) -> Machine:
+    """What a proxy that knows the same levels loads from a snapshot."""
+    made = pages(machine)
+    return load(made.node_pages, made.session_pages, made.state, made.digest, machine.known_levels)
+
+
 class Followed:
     """A source, its copy, and what a proxy makes of the copy's log."""
 
     def __init__(self) -> None:
-        self.source = new_machine(1, max(KNOWN))
+        self.source = new_machine(1)
         self.copy = Copy(self.source, 2, new_of(self.source))
-        self.proxy = new_machine(2, max(KNOWN))
+        self.proxy = new_machine(2)
         self.recorded = keep_changes(self.source)
         self.changed = Changed(self.source)
         self.attached: set[int] = set()
@@ -58,8 +63,7 @@ class Followed:
         if not requests:
             return
         if reused:
-            captured = pages(self.copy)
-            self.proxy = load(captured.node_pages, captured.session_pages, captured.state, captured.digest)
+            self.proxy = reloaded(self.copy)
             self.attached.update(self.copy.sessions)
             return
         self._number += 1
@@ -73,8 +77,7 @@ class Followed:
         """All three agree, and so does what a snapshot holds."""
         assert node_pages(self.source) == node_pages(self.copy) == node_pages(self.proxy)
         assert self.source.zxid == self.copy.zxid == self.proxy.zxid
-        captured = pages(self.copy)
-        machine = load(captured.node_pages, captured.session_pages, captured.state, captured.digest)
+        machine = reloaded(self.copy)
         digests = {each.digest.settle(each.tree.nodes) for each in (self.copy, self.proxy, machine)}
         assert len(digests) == 1
         for each in (self.copy, self.proxy, machine):
@@ -101,7 +104,8 @@ def test_a_copy_is_what_its_log_makes(history: list[tuple[str, list[Said]]], tog
 
 def test_what_is_no_znode_comes_along() -> None:
     world = Followed()
-    world.source.level = world.copy.level = world.proxy.level = 1
+    for machine in (world.source, world.copy, world.proxy):
+        machine.known_levels = frozenset((1, 2))  # as of a release that knows another level
     world.enter("a", 1, [Request(Kind.OPEN, 7, 0, (), encode_terms(4000, bytes(16)))])
     world.hand_on()
     world.enter("a", 2, [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])

@@ -246,13 +246,10 @@ async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.
     assert (await world.check()).sessions[session].timeout_ms == 7119
 
 
-async def test_levels_epochs_and_settings() -> None:
+async def test_epochs_and_settings() -> None:
     world = World()
-    await world.tree.make("a", level=1)
+    await world.tree.make("a")
     await world.level()
-    await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
-    record = await world.tree.record()
-    await world.client.txn(Txn((), (Put(world.tree.keys.tree, encode_record(record._replace(level=2))),)), 5)
     await world.write()
     await world.level()
     await world.check()

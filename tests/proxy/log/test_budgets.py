@@ -9,16 +9,13 @@ import pytest
 from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from lab.fakes.etcd import FakeEtcdClient
 from proxy.log.append import outbox
 from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import Header
-from proxy.log.record import create
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_terms
-from schema.keys import Keyspace
 from tests.proxy.log.proxies import Reply, World, answered
 from tests.proxy.log.trees import created
 
@@ -53,18 +50,6 @@ async def test_proxies_of_one_tree_take_the_same_decisions(world: World) -> None
     await world.check()
     assert three.log.machine.budgets.value == one.log.machine.budgets.value
     assert not three.log.stats.throttled
-
-
-async def test_at_level_1_every_proxy_refuses_a_budget(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    await create(FakeEtcdClient(world.store), Keyspace("/t"), 1)
-    one, two = await world.pair()
-    two.log.propose_budgets([Rule("/x", 1, 0)])
-    await world.agree()
-    assert "the budget /x=1/s was refused" in caplog.text
-    await world.check()
-    assert not one.log.machine.budgets
 
 
 async def test_a_proxy_makes_its_budgets_the_trees(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -163,7 +163,6 @@ async def test_a_combiner_that_refuses_everything_is_left(cluster: Cluster) -> N
 
 
 async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) -> None:
-    """It may be of an older release, to which entries of one Txn count in another order."""
     proxies = await cluster.three()
     plain = await World.proxy(cluster)
     await until(lambda: all(len(proxy.log.living) == 4 for proxy in proxies))

@@ -189,10 +189,10 @@ async def test_work_that_was_cancelled_is_a_fault(world: World) -> None:
 
 async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
-    one.submit(Kind.LEVEL, 0, body=encode_level(3))
+    one.submit(Kind.LEVEL, 0, body=encode_level(2))
     failure = await asyncio.wait_for(two.log.failed(), 10)
     assert isinstance(failure, TreeNotServable)
-    assert "the tree under /t has level 3" in str(failure)
+    assert "the tree under /t has level 2" in str(failure)
     assert "Start a newer release" in str(failure)
 
 

@@ -10,10 +10,10 @@ from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follower import Follower
+from proxy.log.load import start
 from proxy.log.load.start import NotInLog, Wanted, load_as_of, load_to_serve
 from proxy.log.record import TreeNotServable
-from proxy.state.level import OF_NEW_TREES
-from schema.budgets import encode_rule
+from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
 from tests.proxy.log.trees import Ran, Tree, created, pages_of, value_of
@@ -22,9 +22,9 @@ from tests.proxy.log.trees import Ran, Tree, created, pages_of, value_of
 class World(Tree):
     """A tree on the model, and a proxy that has followed it from the beginning."""
 
-    def __init__(self, level: int = OF_NEW_TREES) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.follower = Ran(self.store, level=level)
+        self.follower = Ran(self.store)
 
     async def load(self, *, make: bool = True) -> Loaded:
         return await load_to_serve(FakeEtcdClient(self.store), self.keys, make=make)
@@ -72,7 +72,6 @@ async def test_commands_make_no_tree() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("tree", b"{}", "schema version 1"),
         ("live/tree", b'{"version":1}', "cannot be served"),
         ("live/log/x/0000000000000001", b"", "its record|is missing"),
     ],
@@ -90,7 +89,7 @@ async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> N
         (record._replace(complete=False), "import into /t is not complete. Run the import again"),
         (
             record._replace(level=7),
-            "has level 7, and this release of zketcd applies level 1, 2. Start a newer",
+            "has level 7, and this release of zketcd applies level 1. Start a newer",
         ),
     ):
         tree.change(Put(tree.keys.tree, encode_record(changed)))
@@ -205,20 +204,20 @@ async def test_the_first_snapshot_may_be_damaged_too(tree: World) -> None:
         await tree.load()
 
 
-async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tree_had_then() -> None:
-    tree = World(level=1)
-    await tree.make("a", level=1)
-    refused = Request(Kind.BUDGET, 0, 0, (), encode_rule("/", 1, 0))  # level 1 has no budgets
-    await tree.send("a", [refused])
+async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tree_had_then(
+    tree: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As of a release that knows another level.
+    monkeypatch.setattr(start, "KNOWN", (1, 2))
+    monkeypatch.setattr(Machine.__init__, "__kwdefaults__", {"at_level": 1, "known_levels": (1, 2)})
     first = (await tree.snapshot("a")).ref
     assert first is not None
-    assert await raise_level(tree.etcd, tree.keys, 2)
+    assert await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     position = await tree.create("a", "/end")
     tree.change(Delete(tree.keys.node_page(first.name, 0)))
-    assert not (await tree.check()).machine.budgets
+    assert (await load_to_serve(tree.etcd, tree.keys, (1, 2))).machine.level == 2
     # And who asks for an older state gets that of its level.
-    older = await tree.as_of(Wanted(upto=first.position))
-    assert older.machine.level == 1
+    assert (await tree.as_of(Wanted(upto=first.position))).machine.level == 1
     assert (await tree.as_of(Wanted(upto=position))).machine.level == 2
 
 

@@ -154,8 +154,8 @@ def hash_of(text: str) -> int:
 class Ran:
     """A proxy that has been there from the beginning: the whole history of a fake, applied."""
 
-    def __init__(self, store: FakeEtcd, prefix: str = "/t", level: int = OF_NEW_TREES) -> None:
-        self.machine = capture.new_machine(store.cluster_id, level)
+    def __init__(self, store: FakeEtcd, prefix: str = "/t") -> None:
+        self.machine = capture.new_machine(store.cluster_id)
         self._follower = Follower(Keyspace(prefix))
         self._seen = 1
         self._store = store

@@ -34,10 +34,10 @@ def rule(path: str, writes: int = 0, size: int = 0) -> Request:
 
 
 class World:
-    """A machine of level 2 with a session at each of two proxies, "a" and "b"."""
+    """A machine with a session at each of two proxies, "a" and "b"."""
 
-    def __init__(self, level: int = 2) -> None:
-        self.machine = new_machine(CLUSTER, level)
+    def __init__(self) -> None:
+        self.machine = new_machine(CLUSTER)
         self.clock = 1_000_000
         for session, proxy in enumerate("ab", 1):
             self.enter(proxy, Request(Kind.OPEN, session, 0, (), encode_terms(4000, bytes(16))))
@@ -240,10 +240,6 @@ def test_what_no_budget_can_be() -> None:
     many = [rule(f"/{number}", 1) for number in range(MOST_BUDGETS + 1)]
     assert world.enter("a", *many) == [0] * MOST_BUDGETS + [ErrorCode.BAD_ARGUMENTS]
     assert world.enter("a", rule("/0", 2)) == [0], "one that is there can be changed"
-    old = World(level=1)
-    assert old.enter("a", rule("/x", 1)) == [ErrorCode.UNIMPLEMENTED]
-    assert not old.machine.budgets
-    assert old.refused(5) == 0
 
 
 # -- time ----------------------------------------------------------------------------------------------------
