@@ -22,8 +22,7 @@ from codec.constants import (
 )
 from proxy.options import words
 from proxy.state.auth.schemes import SCHEMES
-from proxy.state.ops import EXTENDED, PLAIN
-from proxy.state.ops.multi import PARTS
+from proxy.state.ops import PLAIN, ROWS
 from tests.compat.cases import CASES
 
 REPOSITORY = Path(__file__).parents[1]
@@ -126,7 +125,7 @@ def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterabl
 
 
 def test_the_requests_that_are_answered() -> None:
-    answered = EXTENDED.reads.keys() | EXTENDED.writes.keys() | PARTS.keys() | _OF_THE_CONNECTION
+    answered = ROWS.keys() | _OF_THE_CONNECTION
     assert {name for name, row in table("request").items() if row.is_answered} == {
         opcode.name for opcode in (*OpCode, *KeeperOpCode) if opcode in answered
     }

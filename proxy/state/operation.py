@@ -147,7 +147,10 @@ class WriteOperation(NamedTuple):
     apply: Callable[[Transaction, Any], Any]
     # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
-    # What `reply` returns, if it can be a part of a multi.
+    # It can be a part of a multi; and it can be nothing else.
+    part: bool = False
+    only_part: bool = False
+    # What `reply` returns, if it can be a part.
     holds: Holds = Holds.NOTHING
     # The request has an ACL, or parts that may have one.
     has_acl: bool = False

@@ -3,7 +3,6 @@
 Ping, auth and sasl concern the connection rather than the state: the frontend answers those. Besides the
 operations there are:
 
-create, set_data  writes that stand in the table of `multi`
 steps       how long a read will take, as the state is now
 features    what a Keeper says of itself
 unreadable  requests that cannot be decoded: what ZooKeeper answers
@@ -27,10 +26,11 @@ from proxy.state.operation import (
     WriteOperation,
     few,
 )
-from proxy.state.ops.checks import CHECK_NOT_EXISTS, CHECK_STAT
+from proxy.state.ops.checks import CHECK, CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
+from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
-from proxy.state.ops.delete import TRY_REMOVE
+from proxy.state.ops.delete import DELETE, TRY_REMOVE
 from proxy.state.ops.delete_container import DELETE_CONTAINER
 from proxy.state.ops.expected import expect_children, expect_data, expect_nothing
 from proxy.state.ops.get_all_children_number import get_all_children_number
@@ -44,13 +44,14 @@ from proxy.state.ops.keeper_lists import (
     list_with_stat_and_data,
 )
 from proxy.state.ops.keeper_multi_read import KeeperMultiRead
-from proxy.state.ops.multi import MULTI, PARTS, multi_of
+from proxy.state.ops.multi import PartKinds, kinds_of, multi_of
 from proxy.state.ops.multi_read import children_of, data_of
 from proxy.state.ops.read_only import close_session, not_read_only
 from proxy.state.ops.reads import exists, get_acl, get_children, get_children2, get_data
 from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.set_acl import SET_ACL
+from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_subtree
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.watch_requests import (
@@ -103,6 +104,20 @@ _SINGLE: Mapping[int, ReadOperation] = {
     OpCode.ADD_WATCH: ReadOperation(add_watch, few, counted="add_watch", word="ADDW"),
     OpCode.WHO_AM_I: ReadOperation(who_am_i, few, has_path=False, counted="who_am_i", word="HOMI"),
 }
+_WRITES: Mapping[int, WriteOperation] = {
+    OpCode.CREATE: CREATE,
+    OpCode.CREATE2: CREATE2,
+    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
+    OpCode.CREATE_TTL: CREATE_TTL,
+    OpCode.DELETE: DELETE,
+    OpCode.DELETE_CONTAINER: DELETE_CONTAINER,
+    OpCode.SET_DATA: SET_DATA,
+    OpCode.SET_ACL: SET_ACL,
+    OpCode.CHECK: CHECK,
+    OpCode.SYNC: SYNC,
+    OpCode.RECONFIG: RECONFIG,
+    OpCode.CLOSE_SESSION: CLOSE_SESSION,
+}
 
 # What ClickHouse Keeper adds.
 
@@ -137,7 +152,11 @@ _KEEPER_WRITES: Mapping[int, WriteOperation] = {
 # The content of /keeper/feature_flags: all extensions of Keeper.
 FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
 
-MULTI_READ = KeeperMultiRead({**_SINGLE, **_KEEPER_SINGLE})
+#: What may be a part of a multi.
+PARTS: PartKinds = kinds_of(_WRITES)
+EXTENDED_PARTS: PartKinds = kinds_of({**_WRITES, **_KEEPER_WRITES})
+
+MULTI_READ = KeeperMultiRead({**_SINGLE, **_KEEPER_SINGLE}, PARTS)
 _MULTI_READ = ReadOperation(
     MULTI_READ.plain.answer, MULTI_READ.steps, has_path=False, counted="multi_read", word="MLTR"
 )
@@ -149,17 +168,9 @@ _KEEPER_READS: Mapping[int, ReadOperation] = {
 }
 
 WRITES: dict[int, WriteOperation] = {
-    **{opcode: part for opcode, part in PARTS.items() if opcode != OpCode.CHECK},  # that is only a part
-    OpCode.DELETE_CONTAINER: DELETE_CONTAINER,
-    OpCode.SET_ACL: SET_ACL,
-    OpCode.MULTI: MULTI,
-    OpCode.SYNC: SYNC,
-    OpCode.RECONFIG: RECONFIG,
-    OpCode.CLOSE_SESSION: CLOSE_SESSION,
+    **{opcode: write for opcode, write in _WRITES.items() if not write.only_part},
+    OpCode.MULTI: multi_of(PARTS),
 }
-
-#: What may be a part of a multi.
-EXTENDED_PARTS: Mapping[int, WriteOperation] = {**PARTS, **_KEEPER_WRITES}
 
 PLAIN = Operations(READS, WRITES, keeper=False)
 EXTENDED = Operations(
@@ -169,7 +180,7 @@ EXTENDED = Operations(
 )
 
 #: All that clients send, those that can only be parts of a multi too.
-ROWS: Mapping[int, ReadOperation | WriteOperation] = {**EXTENDED.reads, **PARTS, **EXTENDED.writes}
+ROWS: Mapping[int, ReadOperation | WriteOperation] = {**EXTENDED.reads, **_WRITES, **EXTENDED.writes}
 
 
 def reads_alone(operations: Operations) -> Operations:

@@ -11,10 +11,9 @@ from codec.jute import Reader
 from codec.packets import read_multi_header
 from proxy.state.effect import Effect
 from proxy.state.ops import EXTENDED, EXTENDED_PARTS
-from proxy.state.ops.multi import Part, decode_part, kinds_of
+from proxy.state.ops.multi import Part, decode_part
 from proxy.state.pause import BRIEFLY, LENGTHS, TooLong
 
-_KINDS = kinds_of(EXTENDED_PARTS)
 _MOST = LENGTHS.decoded_at_once  # bytes before the last part that is decoded
 
 
@@ -42,10 +41,10 @@ def _first_parts(body: bytes) -> list[Part]:
             opcode, done, _err = read_multi_header(reader)
             if done:
                 break
-            part, reader.position = decode_part(body, reader.position, opcode, BRIEFLY, _KINDS)
+            part, reader.position = decode_part(EXTENDED_PARTS, body, reader.position, opcode, BRIEFLY)
             parts.append(part)
     except TooLong:
-        parts.append((_KINDS[opcode], _path_alone(body, reader.position)))
+        parts.append((EXTENDED_PARTS[opcode], _path_alone(body, reader.position)))
     except MalformedPacket:
         pass  # the state machine answers it
     return parts

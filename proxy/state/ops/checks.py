@@ -45,6 +45,7 @@ def check_not_exists(tx: Transaction, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.NODE_EXISTS)
 
 
-CHECK = WriteOperation(decode_path_version, check, nothing, cost=Cost.BYTES, counted="check", word="CHEC")
-CHECK_STAT = CHECK._replace(decode=decoder(read_check_stat), apply=check_stat, word="")
-CHECK_NOT_EXISTS = CHECK._replace(apply=check_not_exists, word="")
+_CHECK = WriteOperation(decode_path_version, check, nothing, part=True, cost=Cost.BYTES, counted="check")
+CHECK = _CHECK._replace(only_part=True, word="CHEC")
+CHECK_STAT = _CHECK._replace(decode=decoder(read_check_stat), apply=check_stat)
+CHECK_NOT_EXISTS = _CHECK._replace(apply=check_not_exists)

@@ -47,6 +47,7 @@ DELETE = WriteOperation(
     decode_path_version,
     apply,
     nothing,
+    part=True,
     effect=Effect.DELETES,
     audited="delete",
     counted="delete",

@@ -9,7 +9,7 @@ from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.bounded import Body
 from proxy.state.operation import Client, Reading, ReadOperation, few
-from proxy.state.ops.multi import END_OF_PARTS
+from proxy.state.ops.multi import END_OF_PARTS, PartKinds
 from proxy.state.ops.multi_read import BYTES_PER_PART, MultiRead
 from proxy.state.ops.steps import MANY
 from proxy.state.outcome import Refusal
@@ -19,8 +19,9 @@ from proxy.state.pause import TooLong
 class KeeperMultiRead:
     """multiRead with those of these reads that may be parts."""
 
-    def __init__(self, reads: Mapping[int, ReadOperation]) -> None:
-        self.plain = MultiRead(reads)
+    def __init__(self, reads: Mapping[int, ReadOperation], writes: PartKinds) -> None:
+        """`writes`: as those of `MultiRead`."""
+        self.plain = MultiRead(reads, writes)
         #: How each is answered, and its part.
         self.parts = {
             int(opcode): (read.answer, read.part) for opcode, read in reads.items() if read.part is not None

@@ -4,6 +4,7 @@ The parts are the single operations, applied one after another in the same trans
 """
 
 from collections.abc import Mapping
+from functools import partial
 from struct import error as StructError
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,24 +14,11 @@ from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
 from proxy.state.effect import Effect
 from proxy.state.operation import Holds, WriteOperation
-from proxy.state.ops.checks import CHECK
-from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
-from proxy.state.ops.delete import DELETE
-from proxy.state.ops.set_data import SET_DATA
+from proxy.state.ops.create import TTL_MODES
 from proxy.state.ops.unreadable import NullAcl
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.transaction import Transaction
-
-PARTS: dict[int, WriteOperation] = {
-    OpCode.CREATE: CREATE,
-    OpCode.CREATE2: CREATE2,
-    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
-    OpCode.CREATE_TTL: CREATE_TTL,
-    OpCode.DELETE: DELETE,
-    OpCode.SET_DATA: SET_DATA,
-    OpCode.CHECK: CHECK,
-}
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
 # Modes of a create that agree with its opcode: neither a container's nor with a TTL.
@@ -79,12 +67,9 @@ PartKinds: TypeAlias = Mapping[int, PartKind]
 Part: TypeAlias = tuple[PartKind, Any]
 
 
-def kinds_of(operations: Mapping[int, WriteOperation]) -> PartKinds:
-    """The kinds of parts that a multi of these operations has."""
-    return {int(opcode): PartKind(opcode, operation) for opcode, operation in operations.items()}
-
-
-KINDS = kinds_of(PARTS)
+def kinds_of(writes: Mapping[int, WriteOperation]) -> PartKinds:
+    """Those of these writes that can be parts."""
+    return {int(opcode): PartKind(opcode, write) for opcode, write in writes.items() if write.part}
 
 
 class Failure(NamedTuple):
@@ -100,7 +85,7 @@ Answers: TypeAlias = list[bytes] | Failure
 
 
 def decode(
-    frame: bytes, position: int, pause: Pause = NO_PAUSE, kinds: PartKinds = KINDS
+    kinds: PartKinds, frame: bytes, position: int, pause: Pause = NO_PAUSE, /
 ) -> tuple[list[Part], int]:
     """The parts, and the position after them.
 
@@ -127,24 +112,24 @@ def decode(
         if modes is None or (fields[3] in modes and fields[2] is not None and fields[0] is not None):
             parts.append((kind, fields))
         else:
-            parts.append(_looked_at(kind, fields, position))
+            parts.append(_looked_at(kinds, kind, fields, position))
         if position - paused > piece:
             paused = position
             pause()
 
 
 def decode_part(
-    frame: bytes, position: int, opcode: int, pause: Pause = NO_PAUSE, kinds: PartKinds = KINDS
+    kinds: PartKinds, frame: bytes, position: int, opcode: int, pause: Pause = NO_PAUSE
 ) -> tuple[Part, int]:
     """The part after a header, and the position after it. Raises MalformedPacket as `decode` does."""
     kind = kinds.get(opcode)
     if kind is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
     fields, end = kind.decode(frame, position, pause)
-    return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
+    return (kind, fields) if kind.usual_modes is None else _looked_at(kinds, kind, fields, end), end
 
 
-def _looked_at(kind: PartKind, fields: Any, end: int) -> Part:
+def _looked_at(kinds: PartKinds, kind: PartKind, fields: Any, end: int) -> Part:
     """The part that a create's mode means, which may differ from its opcode: Op.Create uses the mode."""
     acl, flags = fields[2], fields[3]
     present(fields[0], end)
@@ -155,8 +140,8 @@ def _looked_at(kind: PartKind, fields: Any, end: int) -> Part:
         if acl is None:
             raise NullAcl("create options without an ACL in a multi")
     elif flags not in TTL_MODES:
-        kind, fields = KINDS[OpCode.CREATE], fields[:4]
-    return (KINDS[OpCode.CREATE_CONTAINER] if flags == CreateMode.CONTAINER else kind), fields
+        kind, fields = kinds[OpCode.CREATE], fields[:4]
+    return (kinds[OpCode.CREATE_CONTAINER] if flags == CreateMode.CONTAINER else kind), fields
 
 
 def apply(tx: Transaction, parts: list[Part]) -> Answers:
@@ -191,23 +176,15 @@ def reply(answers: Answers) -> bytes:
     return b"".join(answers) + END_OF_PARTS
 
 
-def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
-    """multi with other parts than ZooKeeper's."""
-    kinds = kinds_of(operations)
-
-    def decode_parts(frame: bytes, position: int, pause: Pause = NO_PAUSE) -> tuple[list[Part], int]:
-        return decode(frame, position, pause, kinds)
-
-    return MULTI._replace(decode=decode_parts)
-
-
-MULTI = WriteOperation(
-    decode,
-    apply,
-    reply,
-    has_acl=True,
-    effect=Effect.OF_PARTS,
-    has_path=False,
-    counted="multi",
-    word="MULT",
-)
+def multi_of(kinds: PartKinds) -> WriteOperation:
+    """multi with these parts."""
+    return WriteOperation(
+        partial(decode, kinds),
+        apply,
+        reply,
+        has_acl=True,
+        effect=Effect.OF_PARTS,
+        has_path=False,
+        counted="multi",
+        word="MULT",
+    )

@@ -9,7 +9,7 @@ from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.bounded import Body
 from proxy.state.operation import Client, Reading, ReadOperation
-from proxy.state.ops.multi import END_OF_PARTS, decode_part
+from proxy.state.ops.multi import END_OF_PARTS, PartKinds, decode_part
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
@@ -36,7 +36,9 @@ def children_of(reading: Reading, client: Client, path: str) -> bytes:
 class MultiRead:
     """multiRead with those of these reads that ZooKeeper has as parts."""
 
-    def __init__(self, reads: Mapping[int, ReadOperation]) -> None:
+    def __init__(self, reads: Mapping[int, ReadOperation], writes: PartKinds) -> None:
+        """`writes`: those of a multi, which ZooKeeper reads from the same record."""
+        self._writes = writes
         self._parts = {
             int(opcode): (read.part.decode, read.part.expect, read.part.plain)
             for opcode, read in reads.items()
@@ -94,7 +96,7 @@ class MultiRead:
                     reads += 1
                     fields = known[0](reader)
                 else:
-                    _, reader.position = decode_part(frame, reader.position, opcode)
+                    _, reader.position = decode_part(self._writes, frame, reader.position, opcode)
             except NullString as null:  # the part is complete, and not examined further
                 reader.position = null.end
             parts.append((opcode, fields))

@@ -62,6 +62,7 @@ REMOVE_RECURSIVE = WriteOperation(
     decoder(read_path_limit),
     apply,
     nothing,
+    part=True,
     cost=Cost.CHANGES | Cost.SEARCH,
     effect=Effect.DELETES,
     audited="deleteRecursive",

@@ -13,7 +13,6 @@ from proxy.frontend import audit
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED_PARTS
-from proxy.state.ops.multi import KINDS
 from tests.table import one_by_one
 
 _HEAD = "session=0x1\tuser=joe,10.0.0.1\tip=10.0.0.1\t"
@@ -81,7 +80,7 @@ def test_one_request(opcode: int, fields: object, err: int, line: str) -> None:
 
 def test_a_multi_that_failed_is_one_line() -> None:
     error = struct.pack(">ibi", -1, 0, -101) + struct.pack(">i", -101)
-    parts = [(KINDS[OpCode.DELETE], ("/x", -1))]
+    parts = [(EXTENDED_PARTS[OpCode.DELETE], ("/x", -1))]
     failed = ["operation=multiOperation\tresult=failure"]
     assert lines(OpCode.MULTI, parts, 0, error + struct.pack(">ibi", -1, 1, -1)) == failed
     assert lines(OpCode.MULTI, None, ErrorCode.MARSHALLING_ERROR) == failed
@@ -93,7 +92,7 @@ def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
         MULTI_HEADER.pack(opcode, False, 0) + pack_string(path) + stat
         for opcode, path, stat in ((OpCode.CREATE, "/a", b""), (OpCode.CREATE2, "/b", bytes(STAT.size)))
     )
-    parts = [(KINDS[opcode], ("/x", b"", (), 0)) for opcode in (OpCode.CREATE, OpCode.CREATE2)]
+    parts = [(EXTENDED_PARTS[opcode], ("/x", b"", (), 0)) for opcode in (OpCode.CREATE, OpCode.CREATE2)]
     assert lines(OpCode.MULTI, parts, 0, body + MULTI_HEADER.pack(-1, True, -1)) == [
         "operation=create\tznode=/a\tznode_type=persistent\tresult=success",
         "operation=create\tznode=/b\tresult=success",

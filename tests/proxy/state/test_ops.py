@@ -10,7 +10,6 @@ from proxy.admin.facts import OPERATIONS
 from proxy.state.effect import Effect
 from proxy.state.operation import Cost, ReadOperation, WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
-from proxy.state.ops.multi import PARTS
 from proxy.support.latency import Latency
 from tests.table import one_by_one
 
@@ -25,10 +24,6 @@ _MULTI_ONLY = {OpCode.CHECK}
 def test_every_opcode_has_its_place() -> None:
     places = (READS, WRITES, _CONNECTION, _NO_REQUEST, _MULTI_ONLY)
     assert sorted(int(opcode) for place in places for opcode in place) == sorted(map(int, OpCode))
-
-
-def test_what_a_multi_may_hold_is_a_write_by_itself_or_a_check() -> None:
-    assert set(PARTS) - set(WRITES) == _MULTI_ONLY
 
 
 def test_every_opcode_of_keeper_is_answered_with_its_extensions_alone() -> None:

@@ -20,12 +20,14 @@ from codec.packets import (
     read_set_data,
 )
 from proxy.state.operation import WriteOperation
+from proxy.state.ops import PARTS, PLAIN
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
-from proxy.state.ops.multi import MULTI, PARTS, decode_part
+from proxy.state.ops.multi import decode_part
 from proxy.state.pause import Pause
 from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
+_MULTI = PLAIN.writes[OpCode.MULTI]
 
 
 def _create(flags: int) -> bytes:
@@ -50,19 +52,19 @@ def test_what_a_create_in_a_multi_turns_out_to_be(
 ) -> None:
     ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
     raw = MULTI_HEADER.pack(opcode, False, -1) + _create(flags) + ttl + _END
-    ((kind, fields),), end = MULTI.decode(raw, 0)
+    ((kind, fields),), end = _MULTI.decode(raw, 0)
     assert end == len(raw)
     assert kind.operation is operation
     assert kind.header == MULTI_HEADER.pack(answered, False, 0)
     assert len(fields) == (5 if operation is CREATE_TTL else 4)
     size = MULTI_HEADER.size
-    assert decode_part(raw, size, opcode) == ((kind, fields), end - size)
+    assert decode_part(PARTS, raw, size, opcode) == ((kind, fields), end - size)
 
 
 @one_by_one("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
 def test_what_a_multi_cannot_hold(opcode: int) -> None:
     with pytest.raises(MalformedPacket, match="in a multi"):
-        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
+        _MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
 
 
 _CAREFUL: dict[int, Callable[[Reader], Any]] = {
@@ -89,7 +91,7 @@ def test_few_parts_with_long_acls_are_decoded_with_pauses() -> None:
     part = MULTI_HEADER.pack(OpCode.CREATE, False, -1) + pack_string("/a") + pack_buffer(b"")
     acl = pack_acls([Acl(31, "ip", f"10.0.0.{number}") for number in range(250)])
     packet = (part + acl + INT.pack(0)) * 20 + _END
-    assert len(MULTI.decode(packet, 0, pause)[0]) == 20
+    assert len(_MULTI.decode(packet, 0, pause)[0]) == 20
     assert pause.calls >= len(packet) // (32 << 10)
 
 
@@ -103,7 +105,7 @@ def _carefully(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
             return parts, reader.position
         if opcode not in _CAREFUL:
             raise MalformedPacket
-        operation, fields = PARTS[opcode], _CAREFUL[opcode](reader)
+        operation, fields = PARTS[opcode].operation, _CAREFUL[opcode](reader)
         if fields[0] is None:
             raise NullString("", reader.position)
         if opcode == OpCode.CREATE_TTL:
@@ -117,7 +119,7 @@ def _carefully(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
 
 
 def _fast(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
-    parts, end = MULTI.decode(raw, 0)
+    parts, end = _MULTI.decode(raw, 0)
     return [(kind.operation, fields) for kind, fields in parts], end
 
 
