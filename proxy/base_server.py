@@ -17,12 +17,13 @@ from proxy.config import Config
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection, Connections, Services
-from proxy.frontend.handshake import Handshake, PastHandshake, interval_of
+from proxy.frontend.handshake import Handshake, PastHandshake
 from proxy.frontend.limits import LIMITS, Limits, Load
 from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.order import OrderContext
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
+from proxy.frontend.session_timer import interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate

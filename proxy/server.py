@@ -15,10 +15,11 @@ from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
 from proxy.frontend.certificates import TlsContext
-from proxy.frontend.handshake import Handshake, SessionTimer
+from proxy.frontend.handshake import Handshake
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.request_logs import Stages
+from proxy.frontend.session_timer import SessionTimer
 from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
 from proxy.log.status import Stats

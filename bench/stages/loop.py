@@ -18,6 +18,7 @@ CALLBACKS = {
     "proxy.log.append.appender": OUTBOX,
     "proxy.log.applier": MACHINE,
     "proxy.frontend.connection": REPLY,
+    "proxy.frontend.slow_reads": REPLY,
     "proxy.frontend.turns": REPLY,
 }
 """Whose work a callback of the event loop is, by the module of its method."""
@@ -26,7 +27,7 @@ TASKS = {
     "proxy.log.follow.follow": FOLLOWER,
     "proxy.etcd.leases": BACKGROUND,
     "proxy.etcd.status_poller": BACKGROUND,
-    "proxy.frontend.handshake": BACKGROUND,
+    "proxy.frontend.session_timer": BACKGROUND,
     "proxy.log.append.incarnations": BACKGROUND,
     "proxy.log.log": BACKGROUND,
     "proxy.log.append.registration": BACKGROUND,

@@ -32,7 +32,8 @@ its session,
 
 sessions        when sessions begin, continue and end (pure)
 orphans         those whose proxy died (pure)
-handshake       from a connect request to a session, and the timer of all sessions
+handshake       from a connect request to a session
+session_timer   calls periodically what ends sessions and closes connections
 read_only       sessions while etcd is out of reach
 
 and where clients come from:

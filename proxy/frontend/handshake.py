@@ -1,7 +1,6 @@
 """From a connect request to a session: a new one, or one that continues, from this proxy or another.
 
 ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one request in the log.
-`SessionTimer` does periodically what `sessions` decides.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from functools import partial
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.packets import ConnectRequest
-from proxy.frontend.connection import Connection, Connections
+from proxy.frontend.connection import Connection
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
@@ -240,46 +239,3 @@ class PastHandshake:
 
 def _allows_read_only(connection: Connection, request: ConnectRequest) -> bool:
     return bool(request.read_only) and not connection.is_keepers
-
-
-class SessionTimer:
-    """Calls `check` of everything that sessions and connections depend on."""
-
-    def __init__(
-        self,
-        replicated: Log,
-        sessions: Sessions,
-        handshake: Handshake,
-        read_only: ReadOnlySessions,
-        connections: Connections,
-        interval: float,
-    ) -> None:
-        """`interval`: seconds between two checks."""
-        self._log = replicated
-        self._sessions = sessions
-        self._handshake = handshake
-        self._read_only = read_only
-        self._connections = connections
-        self._interval = interval
-
-    async def run(self) -> None:
-        """Check each `interval` seconds, for ever."""
-        while True:
-            await asyncio.sleep(self._interval)
-            self.check()
-
-    def check(self) -> None:
-        """End sessions and close connections that are due; continue with clients that waited."""
-        to_append, to_close = self._sessions.check(self._log.contact())
-        for pending in to_append:
-            self._log.outbox.submit(pending)
-        for connection in to_close:
-            connection.close()
-        self._handshake.check()
-        self._read_only.check()
-        self._connections.check()
-
-
-def interval_of(tick_ms: int) -> float:
-    """Seconds between two checks: a quarter of tickTime, at most 0.5."""
-    return min(tick_ms / 4000, 0.5)

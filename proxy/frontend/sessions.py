@@ -1,7 +1,8 @@
 """The sessions attached to this proxy: when each begins, continues and ends.
 
 Pure: the clock is an argument. Nothing else decides that a session of the tree ends. The log reports changes
-of sessions and proxies here. Requests for the log are returned; the shell (`handshake`) submits them.
+of sessions and proxies here. Requests for the log are returned; the shell submits them (`handshake`,
+`session_timer`).
 
 With T a session's timeout and L the time of its proxy's lease, which that proxy's key names:
 

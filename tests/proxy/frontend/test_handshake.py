@@ -11,8 +11,9 @@ from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connections
-from proxy.frontend.handshake import Handshake, PastHandshake, SessionTimer, interval_of
+from proxy.frontend.handshake import Handshake, PastHandshake
 from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import Header
