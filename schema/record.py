@@ -58,7 +58,7 @@ class PeerPort(NamedTuple):
     """Where a proxy takes entries of other proxies, to append them together with its own."""
 
     address: str = ""  # HOST:PORT; empty if it takes none
-    secret: bytes = b""  # who knows it may write the tree
+    secret: bytes = b""  # any process that knows it may write the tree
 
 
 class ProxyValue(NamedTuple):

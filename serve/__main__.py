@@ -483,7 +483,7 @@ def _report_serving(config: Config, server: Server, endpoints: Sequence[str], li
 
 
 def _report_ready(what: str, listeners: Listeners) -> None:
-    """Tell systemd and the terminal that clients are served."""
+    """Report to systemd and on the terminal that clients are served."""
     notify(READY)
     _print_line(f"ready: {what}, {_admin_address(listeners.get('admin'))}")
 

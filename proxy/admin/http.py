@@ -220,7 +220,7 @@ class AdminServer:
             scrape = self._scrape = loop.create_future()
             try:
                 await asyncio.sleep(self._next_scrape - loop.time())
-                self._scrape = None  # who comes from now on gets the next text
+                self._scrape = None  # requests from now on get the next text
                 scrape.set_result(self._exposition.text())
             except Exception as error:  # noqa: BLE001 - each of those that wait has an error as its answer
                 scrape.set_exception(error)

@@ -1,7 +1,7 @@
 """The interface of a transport: channels, streams, their one error. Pure: no transport is implemented here.
 
 `proxy.etcd.http2` is the transport that is always there (our own HTTP/2), `proxy.etcd.grpc_channel`
-the standard one (grpcio); docs/decisions/0017 and 0029 say when to use which.
+the standard one (grpcio); docs/decisions/0017 says when to use which.
 """
 
 from collections.abc import Callable, Sequence

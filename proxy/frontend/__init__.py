@@ -50,7 +50,8 @@ Three counts say what a client has not taken: `Replies.owed` are bytes of large 
 
 Rules of the whole package:
 
-1. What is pure does no I/O and reads no clock: pyproject.toml lists these modules, and the linter checks it.
+1. What is pure does no I/O except that it logs, and reads no clock: pyproject.toml lists these modules, and
+   the linter checks it.
 2. One connection is never handled twice at a time. All of it runs in the event loop; only SASL and the files
    for TLS use threads.
 3. Nothing blocks the loop: long work is done in slices (`slow_reads`), and what a client has not read is

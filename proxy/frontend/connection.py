@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
             self, identity, authentication, self.take_outcome, services.context, self._observer
         )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
-        self.unseen = 0  # changes that no packet tells of: events that are not sent, resets of the counts
+        self.unseen = 0  # changes that no packet shows: events that are not sent, resets of the counts
         self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
         self._connections = services.connections
@@ -432,7 +432,7 @@ class Connection(asyncio.Protocol):
             return len(parked) <= _EARLY_PIECES and sum(len(data) for data, _ in parked) <= _EARLY
         if self.has_unhandled or not self._may_take:
             return False
-        # Who was not read from because of a long queue has to wait until half of it is answered.
+        # A client that was not read from because of a long queue has to wait until half of it is answered.
         is_short = queue.has_room if self.outbound.reading_paused else not queue.is_long
         return is_short and not (queue.count and self.services.load.is_too_much)
 

@@ -1,6 +1,6 @@
 """The logs of clients' requests: the audit log, and the log of slow requests.
 
-A server with neither of them has no `RequestLogs`, so its requests have no cost.
+A server with neither of them has no `RequestLogs`, so its requests have no cost. Pure.
 """
 
 import logging

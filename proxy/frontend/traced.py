@@ -2,7 +2,7 @@
 
 A server without traces uses nothing of this module, so its requests have no cost. With traces, the tracer
 decides once for each packet; a request that it does not want is handled like all others, as plain bytes.
-`observer` reports those that it wants.
+`observer` reports those that it wants. Pure.
 """
 
 from collections.abc import Callable

@@ -35,7 +35,7 @@ recent   the last changes of requests, while somebody reads them
 slices   long work in slices of 5 ms, and when clients may read the state
 log      puts the parts together, and handles what the applier notices
 load     from a snapshot and the log to a state
-upkeep   snapshots, truncation, due nodes, the archive: what one proxy does for all
+upkeep   snapshots, truncation, due nodes: what one proxy does for all
 foreign  keys under the prefix that are not zketcd's
 record   the tree's record in etcd, and whether this release can serve the tree
 seal     ends a tree that has moved: where it has gone, and at which position

@@ -1,4 +1,4 @@
-"""Keys under the prefix that are not zketcd's: whoever reads keys skips them, with one warning each."""
+"""Keys under the prefix that are not zketcd's: what reads keys skips them, with one warning each. Pure."""
 
 import logging
 from collections.abc import Iterable

@@ -2,8 +2,8 @@
 
 Part of the state, so that all servers decide alike. Each budget is a token bucket that holds one second of
 its rate. A request is applied as long as something is left in the buckets of all budgets that it falls under.
-If it changes anything, it takes what it costs, so what is left may fall below 0: who may write nothing takes
-nothing from those who may. Integers only: buckets count thousandths, and time is in milliseconds. Without
+If it changes anything, it takes what it costs, so what is left may fall below 0. A client that may not write
+takes nothing from the others. Integers only: buckets count thousandths, and time is in milliseconds. Without
 budgets a request costs one look at an empty dict.
 """
 

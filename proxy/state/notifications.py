@@ -96,7 +96,7 @@ class Sending:
         self._watchers: Collection[Watcher] = ()  # theirs
 
     def add(self, watchers: Collection[Watcher], kind: int, path: str, rights: Rights) -> None:
-        """Add an event for these watchers, which nobody changes."""
+        """Add an event for these watchers, which must not change."""
         if not watchers:
             return
         following = self._next

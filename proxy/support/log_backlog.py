@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import suppress
 
 MESSAGES, AUDIT = 1 << 20, 8 << 20  # characters that wait; a multi of 1 MiB has up to 26,000 audit lines
-_OF_ITS_OWN = 200  # of a line, beside its message and traceback: its time, its names
+_OF_ITS_OWN = 200  # of a line, besides its message and traceback: its time, its names
 _PATIENCE = 1.0  # seconds for which the end of the process waits for what is left
 _PLAIN = "plain"
 _TRACEBACKS = logging.Formatter()

@@ -155,10 +155,11 @@ class Space:
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
 
     def needs_entry(self) -> bool:
-        """Whether an entry has to be appended, lest clients be refused for ever. Called after `learned`.
+        """Whether an entry has to be appended, so that clients are not refused for ever.
 
-        etcd's size in use counts pages that a compaction has freed only after one more write (bbolt's
-        FreePageN is without pending pages). If all that clients send is refused, there is no other write.
+        Called after `learned`. etcd's size in use counts pages that a compaction has freed only after another
+        write (bbolt's FreePageN is without pending pages). If all that clients send is refused,
+        there is none.
         """
         if not self._pressed or self._quiet < _QUIET or self._refused == self._stats.growth_refused:
             return False

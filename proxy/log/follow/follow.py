@@ -64,7 +64,7 @@ class Successor(Protocol):
 
 
 class NotContinued(Exception):
-    """The log does not continue the state, which nobody replaces; the message says why."""
+    """The log does not continue the state, and there is no successor; the message says why."""
 
 
 class LastLoad(NamedTuple):

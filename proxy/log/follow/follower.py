@@ -27,7 +27,7 @@ class Apply(Written):
     __slots__ = ()
 
     def decode(self) -> Entry:
-        """The entry. Raises TreeNotServable: who skipped it would have a different tree."""
+        """The entry. Raises TreeNotServable: a proxy that skipped it would have a different tree."""
         try:
             return decode_entry(self.value)
         except BadValue as error:
@@ -133,7 +133,8 @@ class Follower:
         """Drop the incarnations that the state has forgotten: their keys never return.
 
         Call it only when everything that was delivered before `items` is applied, and never from another task
-        than the one that feeds the follower: in the middle of `catch_up` there are entries that nobody has.
+        than the one that feeds the follower: in the middle of `catch_up` there are entries that are in no
+        item yet.
         """
         if len(self._delivered) > len(applied):
             known = {*applied, *[item.incarnation for item in items if isinstance(item, Apply)]}
