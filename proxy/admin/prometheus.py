@@ -270,7 +270,7 @@ def _of_copy(subject: Subject) -> Iterator[Metric]:
 def _of_messages() -> Iterator[Metric]:
     yield CounterMetricFamily(
         "zketcd_log_lines_dropped",
-        "lines of messages and of the audit log that came faster than they could be written",
+        "lines of messages and of the audit log that were not written: they came too fast, or it failed",
         logs.dropped(),
     )
 

@@ -51,7 +51,7 @@ class Backlog(logging.Handler):
             return
         with self._changed:
             if self._ends or self._size > self._most:
-                self.dropped += 1 + line.msg.count("\n")  # of the audit log a record has several lines
+                self.dropped += lines_of(line)
                 return
             self._size += _size(line)
             self._lines.append(line)
@@ -87,19 +87,29 @@ class Backlog(logging.Handler):
                     self._size -= _size(line)
                 dropped = self.dropped
             if line is None:
-                line, said = self._loss(dropped - said), dropped
+                line, said = (
+                    loss(dropped - said, self._what, "they came faster than they were written"),
+                    dropped,
+                )
             # Not by `handle`: the end of the process would wait for the lock of a write that does not end.
             self._target.emit(line)
 
-    def _loss(self, count: int) -> logging.LogRecord:
-        return logging.makeLogRecord(
-            {
-                "name": __name__,
-                "levelno": logging.WARNING,
-                "levelname": "WARNING",
-                "msg": f"{count} lines of {self._what} were dropped: they came faster than they were written",
-            }
-        )
+    @property
+    def lost(self) -> int:
+        """Lines that were not written, for whatever reason."""
+        return self.dropped + (self._target.lost if isinstance(self._target, Descriptor) else 0)
+
+
+def loss(count: int, what: str, why: str) -> logging.LogRecord:
+    """The line that stands for lines which are missing."""
+    return logging.makeLogRecord(
+        {
+            "name": __name__,
+            "levelno": logging.WARNING,
+            "levelname": "WARNING",
+            "msg": f"{count} lines of {what} were dropped: {why}",
+        }
+    )
 
 
 def _size(line: logging.LogRecord) -> int:
@@ -117,6 +127,8 @@ class Descriptor(logging.Handler):
         self._descriptor = descriptor
         self._encoding = encoding
         self._left = b""
+        #: Lines that could not be written.
+        self.lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line. Nowhere is left to report that it cannot be written."""
@@ -125,14 +137,15 @@ class Descriptor(logging.Handler):
 
     def write(self, record: logging.LogRecord) -> None:
         """Write a line, behind the rest of one that an error has cut. Raises OSError."""
-        self._write_left()
         text = record.getMessage() if hasattr(record, _PLAIN) else self.format(record)
-        line = self._left = f"{text}\n".encode(self._encoding, errors="backslashreplace")
+        line = f"{text}\n".encode(self._encoding, errors="backslashreplace")
+        self._left += line
         try:
             self._write_left()
         except OSError:
-            if self._left == line:  # it was not begun
-                self._left = b""
+            if len(self._left) >= len(line):  # it was not begun
+                self._left = self._left.removesuffix(line)
+                self.lost += lines_of(record)
             raise
 
     def _write_left(self) -> None:
@@ -141,6 +154,11 @@ class Descriptor(logging.Handler):
                 self._left = self._left[os.write(self._descriptor, self._left) :]
             except BlockingIOError:  # another process has made the pipe so
                 select.select((), (self._descriptor,), ())
+
+
+def lines_of(record: logging.LogRecord) -> int:
+    """Of the audit log a record has several lines."""
+    return 1 + str(record.msg).count("\n")
 
 
 def of_stderr() -> logging.Handler:

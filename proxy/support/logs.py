@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.support.log_backlog import AUDIT, Backlog, Descriptor, of_stderr
+from typing_extensions import override
+
+from proxy.support.log_backlog import AUDIT, Backlog, Descriptor, lines_of, loss, of_stderr
 from proxy.support.throttled_log import ThrottledLog
 
 TEXT, JSON = "text", "json"
@@ -25,6 +27,7 @@ STDERR = "-"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 audit = logging.getLogger("zketcd.audit")
+_NAME = "the audit log"
 log = logging.getLogger(__name__)
 
 
@@ -74,21 +77,36 @@ def _audited(line: str) -> dict[str, Any]:
 
 
 class _AuditFile(Descriptor):
-    """The file of the audit log. If it cannot be written, lines are lost, and a warning says why."""
+    """The file of the audit log. If it cannot be written, lines are lost, and a warning says why.
+
+    Once it can be written again, a line says how many.
+    """
 
     def __init__(self, path: str) -> None:
         """Raises OSError."""
         self._path = os.path.abspath(path)
         self._throttled_log = ThrottledLog(log)
+        self._said = 0  # lost lines that the file tells of
         super().__init__(self._opened(), "utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
         try:
-            self._open_if_moved()
             self.write(record)
         except OSError as error:
             self._throttled_log.warn("cannot write to the audit log %s: %s", self._path, error.strerror)
+
+    @override
+    def write(self, record: logging.LogRecord) -> None:
+        try:
+            self._open_if_moved()
+        except OSError:
+            self.lost += lines_of(record)
+            raise
+        super().write(record)
+        if self._said < (lost := self.lost):
+            super().write(loss(lost - self._said, _NAME, "the file could not be written"))
+            self._said = lost
 
     def close(self) -> None:
         """Close it, also below a write that does not end. Idempotent: logging calls it, too."""
@@ -152,7 +170,7 @@ def finish() -> None:
 
 def dropped() -> int:
     """Lines of the messages and of the audit log that were not written."""
-    return sum(backlog.dropped for logger in (logging.getLogger(), audit) for backlog in _backlogs(logger))
+    return sum(backlog.lost for logger in (logging.getLogger(), audit) for backlog in _backlogs(logger))
 
 
 def _backlogs(logger: logging.Logger) -> list[Backlog]:
@@ -198,7 +216,7 @@ def audit_to(path: str, form: str) -> Iterator[None]:
         return
     file = _AuditFile(path)
     file.setFormatter(formatter(form))
-    handler = Backlog(file, "the audit log", AUDIT)
+    handler = Backlog(file, _NAME, AUDIT)
     audit.addHandler(handler)
     audit.propagate = False
     try:
