@@ -228,7 +228,9 @@ class _Judge:
                 changed = missed or any(self._changes.may_be(type, path) for type in _TYPES[kind])
                 # Of a node that is not there a server tells DELETED, whenever it went.
                 possible = _TYPES[kind] if changed else {DELETED}
-                reasons.update((type, path) for type in possible if self._may_exist(type, path, zxid))
+                reasons.update(
+                    (type, path) for type in possible if self._may_exist(type, path, request.zxid, zxid)
+                )
                 if any((type, path) in came for type in _TYPES[kind]):
                     continue
                 if missed:
@@ -236,7 +238,7 @@ class _Judge:
                 self._arm(connection, (kind, path), zxid)
         for path in request.exists:
             before = self._between(path, _OF_DATA, -1, zxid)
-            if self._may_exist(CREATED, path, zxid):
+            if self._may_exist(CREATED, path, request.zxid, zxid):
                 reasons[CREATED, path] += 1
             if (CREATED, path) in came:
                 continue
@@ -253,15 +255,18 @@ class _Judge:
                 yield Violation("watch without change", f"SetWatches: {name}: nothing like that", (place,))
             connection.told.clear()
 
-    def _may_exist(self, type: int, path: str, zxid: int) -> bool:
-        """Whether a node may be in the state that an event of a SetWatches tells."""
+    def _may_exist(self, type: int, path: str, since: int, until: int) -> bool:
+        """Whether a node may be in the state that an event of a SetWatches tells, between two zxids."""
         if any(self._changes.may_be(uncertain, path) for uncertain in (CREATED, DELETED)):
             return True
         if path.startswith(FOREIGN):
             return True
-        before = self._between(path, frozenset({CREATED, DELETED}), -1, zxid)
-        exists = path == "/" or (bool(before) and before[-1][1] == CREATED)
-        return exists == (type != DELETED)
+        states = frozenset({CREATED, DELETED})
+        first = CREATED if path == "/" else DELETED
+        before = [first, *(state for _, state in self._between(path, states, -1, since))]
+        # A multi may change it twice: only the last state at a zxid is seen.
+        seen = {before[-1], *dict(self._between(path, states, since, until)).values()}
+        return (DELETED if type == DELETED else CREATED) in seen
 
     def _event(self, connection: _Connection, event: Event, place: int) -> Iterator[Violation]:
         name = f"event {_NAMES.get(event.type, event.type)} of {event.path}"

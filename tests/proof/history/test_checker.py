@@ -115,6 +115,11 @@ RIGHT: dict[str, list[Step]] = {
             zxid=4,
         ),
     ],
+    "a node goes after its watch was set again, and before the reply": [
+        *WATCHED_A_CHANGES,
+        (1, Delete("/a"), Reply(zxid=3)),
+        watches_again(SetWatches(1, data=("/a",)), told(2, r.CHANGED, "/a"), zxid=3),
+    ],
     "an old node is watched as absent": [
         MAKES_A,
         (2, Exists("/b"), Reply(r.NO_NODE, 5)),
