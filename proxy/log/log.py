@@ -213,9 +213,11 @@ class Log:
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
             key = self.context.keys.proxy(successor)
-            while successor in self.living:
+            is_deleted = False  # this proxy may not have seen yet that the other one has come
+            while not is_deleted or successor in self.living:
                 try:
                     await self.context.etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
+                    is_deleted = True
                 except EtcdError as error:
                     log.warning("cannot delete the key of proxy %s: %s; trying again", successor, error)
                 await asyncio.sleep(_DRAIN_INTERVAL)

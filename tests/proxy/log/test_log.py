@@ -134,6 +134,16 @@ async def test_until_sessions_are_taken_back_the_keep_alives_since_they_went_do_
     assert one.log.contact().keep_alive_sent > 1.0
 
 
+async def test_the_key_of_a_process_that_was_not_seen_to_come_is_deleted_as_well(world: World) -> None:
+    """Its carry-over may be on its way: after that of this proxy, it would take the sessions away again."""
+    one, heir = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    successor = heir.log.incarnation
+    one.log.living.gone(successor)
+    await asyncio.wait_for(one.log.take_back(successor, one.log.contact()), 10)
+    await until(lambda: successor in one.gone)
+
+
 async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1)])
