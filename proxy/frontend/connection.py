@@ -669,7 +669,8 @@ class Connection(asyncio.Protocol):
         """Whether another process can continue this connection."""
         life, session = self.order.life, self.session
         if life is _SERVING and session is not None:
-            may_move = session.connection is self and not self.identity.negotiates
+            # Requests that came with the connect request are no bytes any more, and only those move.
+            may_move = session.connection is self and not (self.identity.negotiates or self._opening.frames)
         else:
             may_move = life is _OPENING
         return may_move and self.outbound.fd >= 0

@@ -258,6 +258,22 @@ def test_a_connection_moves_before_its_connect_request_and_while_it_has_a_sessio
     assert moves == [True, False, True, False]
 
 
+def test_a_connection_whose_first_requests_are_not_taken_does_not_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They came with the connect request, and were lost: the client got the answer to a later one."""
+    monkeypatch.setattr(Outbound, "fd", 3)
+    client = Client()
+    client.send(connect(4000) + packet(1, get("/a")))
+    client.host.connections.freeze()
+    client.establish()
+    client.loop.run()
+    assert not client.connection.can_move
+    client.host.connections.thaw()
+    client.loop.run()
+    assert client.connection.can_move
+
+
 def test_a_connection_in_the_midst_of_an_authentication_does_not_move(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
