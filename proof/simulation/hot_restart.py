@@ -40,10 +40,15 @@ class Trouble(NamedTuple):
     whose: str  # OLD or NEW
     before: bool  # it is sent, or else after it was received
     pause: float  # seconds that the process stands still; 0: it is killed
+    resets: bool = False  # all clients of the proxy lose their connections
 
     def __str__(self) -> str:
         what = f"pauses for {self.pause} s" if self.pause else "is killed"
         return f"the {self.whose} process {what} {'before' if self.before else 'after'} {self.step!r}"
+
+
+#: Clients connect while the new process adopts those that were there before.
+RETURNING = Trouble("adopted", NEW, before=True, pause=2.0, resets=True)
 
 
 def any_trouble(rng: Random) -> Trouble | None:
@@ -226,6 +231,9 @@ class HotRestart(NewProcess):
             return
         self._trouble = None
         self._proxy.world.trace("nemesis", str(trouble))
+        if trouble.resets:
+            for transport in list(self._proxy.transports):
+                transport.reset()
         host, elsewhere = (self._old if whose == OLD else self._new), self._elsewhere
         if trouble.pause:
             elsewhere.call_soon(host.pause)

@@ -10,7 +10,7 @@ from proof.simulation.aimed_faults import AimedFaults
 from proof.simulation.bug_faults import Begun, bug_faults
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
-from proof.simulation.hot_restart import HotRestart, any_trouble
+from proof.simulation.hot_restart import RETURNING, HotRestart, Trouble, any_trouble
 from proof.simulation.knobs import Knobs
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
@@ -81,6 +81,7 @@ class Nemesis:
             "pause a proxy": self._pause_proxy,
             "stop a proxy": self._stop_proxy,
             "hot restart": self._hot_restart,
+            "hot restart as clients return": partial(self._hot_restart, RETURNING),
             "kill all proxies": self._kill_all,
             "cut a proxy from a member": self._cut_member,
             "cut a proxy from etcd": self._cut_etcd,
@@ -192,11 +193,11 @@ class Nemesis:
         host.call_soon(lambda: host.create_task(stop(), name="drain"))
         return Fault("", proxy.name, lambda: _restart(proxy, host))
 
-    def _hot_restart(self) -> Fault | None:
+    def _hot_restart(self, trouble: Trouble | None = None) -> Fault | None:
         proxy = self._proxy()
         if proxy is None or not proxy.serving or proxy.others or proxy.host is None or proxy.host.paused:
             return None
-        trouble = any_trouble(self._random)
+        trouble = trouble or any_trouble(self._random)
         HotRestart(proxy, self._subject.cluster.host, trouble).begin()
         return Fault("", f"of {proxy.name}" + (f": {trouble}" if trouble else ""), _nothing)
 

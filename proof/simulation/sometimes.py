@@ -21,6 +21,7 @@ COMBINED = "entries of several proxies in one Txn"
 REFUSED = "entries that their combiner refuses"
 DOUBT = "entries that their combiner may not have appended"
 CHOSEN = "another choice between combined and direct appends"
+BETWEEN = "a client that came between the sockets and the freeze"
 BRANCHES = (
     REPLACEMENT,
     CARRY_OVER,
@@ -40,6 +41,7 @@ BRANCHES = (
     REFUSED,
     DOUBT,
     CHOSEN,
+    BETWEEN,
 )
 ENOUGH_HOURS = 8.0
 """Stormy hours after which each branch should have been taken."""

@@ -10,6 +10,7 @@ from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
 from proxy.handover.moved import FORM, Change, Paths, encode, in_parts, mark, pack, watches_of
 from proxy.log.status import Contact
 from proxy.server import Server
+from proxy.support import probe
 from proxy.support.spawn import Child
 
 log = logging.getLogger("zketcd")
@@ -155,11 +156,7 @@ class Sender:
             for each in some:
                 if each.outbound.fd < 0:
                     continue  # it is closed by now
-                marked = None
-                if self._frozen:
-                    each.regulate()  # it has come after the others were frozen
-                elif each.can_move and each.is_quiet:
-                    marked = mark(each)
+                marked = self._marked(each)
                 self._given[each] = _Given(len(self._given), marked)
                 clients.append(
                     (
@@ -171,8 +168,17 @@ class Sender:
                 fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
-            if not self._frozen:  # else only once, by `_pass_clients`, when nothing changes them any more
+            if not self._frozen:
                 await _pass_watches(channel, map(self._copied, some))
+
+    def _marked(self, connection: Connection) -> object:
+        """The mark of a connection whose state and watches are sent with its socket; else None."""
+        if self._frozen:  # `_pass_clients` sends them once, when nothing changes them any more
+            connection.regulate()  # it may have come after the others were frozen
+            if connection.session is not None:
+                probe.current.reached("a client that came between the sockets and the freeze")
+            return None
+        return mark(connection) if connection.can_move and connection.is_quiet else None
 
     def _copied(self, connection: Connection) -> Change:
         """The watches of a connection now."""

@@ -14,7 +14,7 @@ from proof.simulation.planted import DoesNotApply, Planted, changed, read_plante
 _QUICK = (
     "no rollback",
     "events after replies",
-    "a handover forgets a watch",
+    "a handover misses who came meanwhile",
     "finished without a seal",
     "a promotion keeps a session",
 )
