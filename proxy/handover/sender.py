@@ -81,6 +81,7 @@ class Sender:
         self._successor = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
         self._went: Contact | None = None  # to etcd at that moment
+        self._reloads = 0  # of the state, before the connections were frozen
         # The connections whose sockets the new process has.
         self._given: dict[Connection, _Given] = {}
 
@@ -132,6 +133,7 @@ class Sender:
         await self._pass_sockets(channel)
         began = loop.time()
         self._frozen = True
+        self._reloads = server.log.stats.reloads
         server.freeze()
         await self._answered()
         server.log.outbox.hold()
@@ -237,6 +239,10 @@ class Sender:
                 await asyncio.wait_for(self._held.wait(), _CARRIED)
             except TimeoutError:
                 raise HandoverError("the sessions were not carried over in time") from None
+        if self._server.log.stats.reloads != self._reloads:
+            # It may be further than the place at which the new process waits: both would send the events in
+            # between, and clients would find an older state there than they have seen here.
+            raise HandoverError("this process has loaded its state anew meanwhile")
         left = sum(sessions[each.id].incarnation != self._successor for each in self._server.sessions)
         if left:
             raise HandoverError(

@@ -54,6 +54,23 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     server.log.applier.worker.hold.assert_not_called()
 
 
+async def test_a_process_that_has_loaded_its_state_anew_does_not_hand_over() -> None:
+    """It may be further than the new one: both sent the events in between, and clients saw time go back."""
+
+    async def receive(kind: str, timeout: float = 0) -> Message:
+        if kind == "carried":
+            server.log.stats.reloads += 1
+        return Message(kind, {"release": 2, "form": FORM, "place": {}, "incarnation": "new"}, [])
+
+    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server.log.outbox.outstanding = server.log.stats.reloads = 0
+    server.log.take_back = AsyncMock()
+    channel = MagicMock(receive=receive, send=AsyncMock())
+    with pytest.raises(HandoverError, match="loaded its state anew"):
+        await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=channel, end=AsyncMock())))
+    server.log.take_back.assert_awaited_once()
+
+
 @pytest.mark.long
 async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the_attempt() -> None:
     """Else it binds the ports, and ends since they are taken, if this process takes a moment to drain."""
