@@ -26,16 +26,16 @@ from archive.past.state import state_at
 from archive.past.verify import verify
 from archive.writing import write
 from cli.client import Refused
-from cli.connection import access_of, client_of
+from cli.connection import access_of, client_of, endpoints
 from cli.output import counted, one_line, say, show, size
+from cli.tree import tree_now
 from cli.written import tree_to_write
+from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
-from proxy.support.memory import uncollected
 from proxy.support.stdout import has_failed
 from schema.keys import Keyspace
 
@@ -153,17 +153,7 @@ def _diff(given: Any, made: Any) -> int:
 
 def _now(given: Any, made: Any) -> Machine:
     """The tree in etcd."""
-    access = access_of(given, made)
-
-    async def loaded() -> Machine:
-        etcd = client_of(given, access)
-        try:
-            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.timeout)).machine
-        finally:
-            await etcd.close()
-
-    with uncollected():
-        return asyncio.run(loaded())
+    return tree_now(Access(endpoints(given), access_of(given, made)), given.prefix, given.timeout)
 
 
 def _revert(given: Any, made: Any) -> int:

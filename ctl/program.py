@@ -4,7 +4,6 @@ A row of `cli.commands` names the module here whose PROGRAMS has the command.
 """
 
 import asyncio
-import gc
 import time
 from argparse import ArgumentParser
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,13 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from cli.commands import COMMANDS
 from cli.output import CommandFailed, Output
+from cli.tree import loaded
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdUnknown, Get
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.load.start import Wanted, load_as_of
 from proxy.log.record import living_of, look
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.keys import Keyspace
 from schema.record import Home
 
@@ -70,19 +70,8 @@ class Tree:
 
     def loaded(self, upto: int = 0) -> Loaded:
         """The state, and where it stands. `upto`: as of this position. Raises as `ask`."""
-
-        async def load(etcd: Etcd, keys: Keyspace) -> Loaded:
-            wanted = Wanted(upto=upto)
-            return await load_as_of(
-                etcd, keys, wanted, timeout=self.given.timeout, even_sealed=True, even_copy=True
-            )
-
-        # What is loaded stays until the end: to look through it again and again takes a third of the time.
-        gc.disable()
-        try:
-            return self.ask(load)
-        finally:
-            gc.enable()
+        with uncollected():
+            return self.ask(lambda etcd, keys: loaded(etcd, keys, self.given.timeout, upto))
 
     def machine(self) -> Machine:
         """The state."""

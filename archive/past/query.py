@@ -5,7 +5,6 @@ it. On stdout: one line of JSON, {"zxid"} or {"status", "error"}, then the table
 reader is slow, and ends when its stdin is closed.
 """
 
-import asyncio
 import gc
 import json
 import logging
@@ -17,23 +16,20 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-import uvloop
-
 from archive.files.catalog import ArchiveError, NotArchived
 from archive.files.moment import moment
 from archive.files.store import existing
 from archive.past import rows
 from archive.past.history import History
 from archive.past.state import state_at
+from cli.tree import tree_now
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.state.auth.scheme import Identity
 from proxy.state.machine import Machine
 from proxy.support.child import begin
 from proxy.support.libraries import how_to_add
-from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +76,7 @@ def _tree(given: dict[str, Any], now: int) -> Machine:
     """As of the moment that is asked for."""
     if given["at"]:
         return state_at(existing(given["url"]), moment(given["at"], now))
-    return _present(given)
+    return tree_now(Access.from_json(given), given["prefix"], _TIMEOUT)
 
 
 def _encoder(name: str) -> rows.Encode:
@@ -91,22 +87,6 @@ def _encoder(name: str) -> rows.Encode:
     except ImportError as error:
         raise _Refused(501, f"format=parquet: {error}: {how_to_add('pipeline-small')}") from error
     return parquet
-
-
-def _present(given: dict[str, Any]) -> Machine:
-    """The tree as of now."""
-
-    async def loaded() -> Machine:
-        etcd = Access.from_json(given).client()
-        try:
-            keys = Keyspace(given["prefix"])
-            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_copy=True)
-            return loaded.machine
-        finally:
-            await etcd.close()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(loaded())
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -14,6 +14,7 @@ from proxy.log.load.replay import Execute, Replay
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.keys import Keyspace
 
 _LOAD_TIMEOUT = 60.0  # seconds for an etcd that does not answer
@@ -76,22 +77,19 @@ async def replay(
     if entries after `start` were truncated, begin with the oldest that exists. Raises DataLost, NotReadable,
     EtcdError.
     """
-    # The loaded objects live until the end: garbage collection of them would take a third of the time.
-    gc.disable()
     try:
-        if kept is None:
-            await _loaded(etcd, keys, start, end, lossy, again)
-            return
-        cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
-        machine = kept.take(keys, cluster_id, start)
-        if machine is None or not await _went_on(etcd, keys, machine, start, end, again()):
-            machine = await _loaded(etcd, keys, start, end, lossy, again)
-            gc.freeze()  # nor afterwards
-        kept.put(keys, cluster_id, end, machine)
+        with uncollected():
+            if kept is None:
+                await _loaded(etcd, keys, start, end, lossy, again)
+                return
+            cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
+            machine = kept.take(keys, cluster_id, start)
+            if machine is None or not await _went_on(etcd, keys, machine, start, end, again()):
+                machine = await _loaded(etcd, keys, start, end, lossy, again)
+                gc.freeze()  # nor afterwards
+            kept.put(keys, cluster_id, end, machine)
     except TreeNotServable as error:
         raise NotReadable(str(error)) from error
-    finally:
-        gc.enable()
 
 
 async def _loaded(

@@ -1,5 +1,6 @@
 """diff and revert: the plan, and what it writes to a served tree."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,11 @@ from codec.jute import OPEN_ACL, Acl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Put, Txn
+from proxy.log.record import look
+from schema.keys import Keyspace
+from schema.record import Seal, encode_record
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
 from zketcd.__main__ import main
 
@@ -113,6 +119,46 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     assert world.run("diff", world.at(), "now", ROOT)[1] == [f"deleted {ROOT}/session (0 bytes)"]
     container = state_at(store_of(world.archive.url), NOW).tree.nodes[f"{ROOT}/container"]
     assert container.owner == -(1 << 63)
+
+
+async def _put(etcd: EtcdServer, keys: Keyspace, changes: dict[str, object], *more: Put) -> None:
+    """Change the tree's record, and put other keys."""
+    client = EtcdClient((etcd.endpoint,))
+    try:
+        record = (await look(client, keys)).record
+        assert record is not None
+        put = Put(keys.tree, encode_record(record._replace(**changes)))
+        await client.txn(Txn((), (put, *more)), 10)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("what", ["a copy", "a sealed tree"])
+def test_a_tree_that_is_not_served_is_compared_as_well(
+    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, archive: Archive, what: str
+) -> None:
+    archive.start()
+    with Client(zketcd_server.port) as client:
+        client.create(ROOT)
+        archive.clients = [client]
+        archive.until(client.zxid)
+        before = f"0x{client.zxid:x}"
+        client.create(f"{ROOT}/new")
+        archive.until(client.zxid)
+    etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    assert main(["snapshot", *etcd]) == 0
+    zketcd_server.stop()
+    keys = Keyspace(etcd_prefix)
+    if what == "a copy":
+        unserved = _put(etcd_server, keys, {"complete": False}, Put(keys.follows, b"somewhere"))
+    else:
+        seal = Seal(etcd_server.endpoint, "/moved", 1, 1)
+        unserved = _put(etcd_server, keys, {"complete": False, "seal": seal})
+    asyncio.run(unserved)
+    compared = ("diff", before, "now", ROOT, "--archive", archive.url, *etcd)
+    status, said = archive.run(*compared)
+    assert status == 1
+    assert f"created {ROOT}/new (0 bytes)\n" in said
 
 
 def test_undelete_finds_the_moment_before_the_first_delete(world: World) -> None:
