@@ -160,10 +160,6 @@ storms: setup-dev ## Simulate 200 stormy hours on two cores; a second run of the
 fuzz: setup-dev ## Fuzz what takes bytes from clients, etcd and ZooKeeper's files, until it is stopped or finds something
 	@exec $(VENV)/python -m proof.fuzzing $(ARGS)
 
-.PHONY: docs
-docs: setup-dev ## Build the site of the documents in build/site; fails if a link leads nowhere
-	@$(VENV)/python tools/make_docs.py build && echo build/site/README.html
-
 .PHONY: torture
 torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7"
 	@exec $(VENV)/python -m proof.torture $(ARGS)
