@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
-from tests.deploy.test_monitoring import FOLDER, named
+from tests.deploy.test_monitoring import FOLDER, named, rules
 
 RULES = FOLDER / "alerts.yml"
 RECORDED = Path(__file__).parent / "recorded"
@@ -50,8 +48,7 @@ def notation(values: Iterable[float | None]) -> str:
 
 def of_rules() -> set[str]:
     """The metrics that the rules are about."""
-    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-    return set().union(*(named(rule["expr"]) for rule in rules))
+    return set().union(*(named(rule["expr"]) for rule in rules()))
 
 
 def recording(incident: str) -> Path:
