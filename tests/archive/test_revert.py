@@ -121,13 +121,13 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     assert container.owner == -(1 << 63)
 
 
-async def _put(etcd: EtcdServer, keys: Keyspace, changes: dict[str, object], *more: Put) -> None:
+async def _no_longer_complete(etcd: EtcdServer, keys: Keyspace, seal: Seal | None, *more: Put) -> None:
     """Change the tree's record, and put other keys."""
     client = EtcdClient((etcd.endpoint,))
     try:
         record = (await look(client, keys)).record
         assert record is not None
-        put = Put(keys.tree, encode_record(record._replace(**changes)))
+        put = Put(keys.tree, encode_record(record._replace(complete=False, seal=seal)))
         await client.txn(Txn((), (put, *more)), 10)
     finally:
         await client.close()
@@ -150,10 +150,10 @@ def test_a_tree_that_is_not_served_is_compared_as_well(
     zketcd_server.stop()
     keys = Keyspace(etcd_prefix)
     if what == "a copy":
-        unserved = _put(etcd_server, keys, {"complete": False}, Put(keys.follows, b"somewhere"))
+        unserved = _no_longer_complete(etcd_server, keys, None, Put(keys.follows, b"somewhere"))
     else:
         seal = Seal(etcd_server.endpoint, "/moved", 1, 1)
-        unserved = _put(etcd_server, keys, {"complete": False, "seal": seal})
+        unserved = _no_longer_complete(etcd_server, keys, seal)
     asyncio.run(unserved)
     compared = ("diff", before, "now", ROOT, "--archive", archive.url, *etcd)
     status, said = archive.run(*compared)
