@@ -166,16 +166,20 @@ class Found(NamedTuple):
     control: Violation | None  # of the same seed without the fault: if there is one, nothing was shown
 
 
-def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True) -> Found:
+def find(
+    fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True, hours: float | None = None
+) -> Found:
     """Simulate with a planted fault until something is wrong, at most so many seeds; or run its tests.
 
-    `control`: then do the same without the fault, and for that seed: nothing may be wrong.
+    `control`: then do the same without the fault, and for that seed: nothing may be wrong. `hours`: of each
+    seed, if not as many as its kind of worlds needs for any fault.
     """
     if fault.tests:
         with planted(fault) as source:
             failed = tests_fail_in(source, fault.tests)
         return Found(fault, failed, tests_fail_in(ROOT, fault.tests) if failed and control else None)
-    hours = PLANTED_CALM_HOURS if fault.world == "calm" else PLANTED_HOURS
+    if hours is None:
+        hours = PLANTED_CALM_HOURS if fault.world == "calm" else PLANTED_HOURS
     wanted = Hunt(fault.world, seed, tries, hours, fault.faults)
     with planted(fault) as source:
         found = hunt_in(source, wanted)
