@@ -486,8 +486,9 @@ class Order:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
             count, steps = self._operations.reads[opcode].steps, 0
-            with suppress(MalformedPacket):  # answered at once
-                steps = count(self._reading, self._client, packet, self.replies.wire.body)
+            if count is not None:
+                with suppress(MalformedPacket):  # answered at once
+                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
             return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING

@@ -73,12 +73,6 @@ AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
 # The same arguments -> how many steps it takes, about, as the state is now. Raises MalformedPacket.
 CountSteps = Callable[[Reading, Client, bytes, int], int]
 
-
-def few(_reading: Reading, _client: Client, _frame: bytes, _position: int) -> int:
-    """The steps of a read that is never slow, whatever the state and the request are."""
-    return 0
-
-
 # (what it reads, the client, path) -> the result of a part of a multiRead. Raises Refusal.
 AnswerPart = Callable[[Reading, Client, str], bytes]
 
@@ -109,11 +103,10 @@ class ReadOperation(NamedTuple):
     """An operation that is answered from the tree of the client's own proxy."""
 
     answer: AnswerRead
-    # Counted before a write after it is sent to the log. One that may be slow is answered alone, and leaves
-    # time for other clients.
-    steps: CountSteps
-    # But while it is not slow, it may be answered in a run of reads: only its reply may be large.
-    in_runs: bool = False
+    # Counted before a write after it is sent to the log. None: it is never slow, whatever the request is.
+    steps: CountSteps | None = None
+    # It is never answered in a run of reads, and leaves time for other clients.
+    alone: bool = False
     sees: Sees = Sees.ONE_STATE
     cost: Cost = Cost.BYTES
     part: ReadPart | None = None
@@ -122,11 +115,6 @@ class ReadOperation(NamedTuple):
     # For operators: the end of its op_count_* among the metrics, and its name in `lop`, if it has one there.
     counted: str = ""
     word: str = ""
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether one request may be slow, and is answered alone."""
-        return self.steps is not few and not self.in_runs
 
 
 class DecodeWrite(Protocol):
@@ -170,7 +158,11 @@ class WriteOperation(NamedTuple):
 
 
 class Operations:
-    """The requests that a server, or one of its connections, answers, by opcode. Connections share one."""
+    """The requests that a server, or one of its connections, answers, by opcode. Connections share one.
+
+    Short reads are always answered in runs, those that are `alone` never, and the others while they take no
+    steps: then only their replies may be large.
+    """
 
     __slots__ = ("answers", "keeper", "light", "pathless", "reads", "short", "writes")
 
@@ -181,11 +173,11 @@ class Operations:
         self.reads = reads
         self.writes = writes
         self.keeper = keeper
-        #: How reads are answered, and those of them that are light.
+        #: How reads are answered, and those of them that may be in a run.
         self.answers: dict[int, AnswerRead] = {opcode: read.answer for opcode, read in reads.items()}
-        self.light = {opcode: read.answer for opcode, read in reads.items() if not read.is_heavy}
-        #: Of the light ones, those that never take long.
-        self.short = frozenset(opcode for opcode, read in reads.items() if read.steps is few)
+        self.light = {opcode: read.answer for opcode, read in reads.items() if not read.alone}
+        #: Of the light ones, those that are never slow.
+        self.short = frozenset(opcode for opcode in self.light if reads[opcode].steps is None)
         #: Those whose body does not begin with a path.
         rows: list[tuple[int, ReadOperation | WriteOperation]] = [*reads.items(), *writes.items()]
         self.pathless = frozenset(opcode for opcode, row in rows if not row.has_path)

@@ -10,6 +10,7 @@ beginning   the parts of a multi before one that cannot be decoded
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data
@@ -24,7 +25,6 @@ from proxy.state.operation import (
     ReadPart,
     Sees,
     WriteOperation,
-    few,
 )
 from proxy.state.ops.checks import CHECK, CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
@@ -63,46 +63,46 @@ from proxy.state.ops.watch_requests import (
 )
 from proxy.state.ops.who_am_i import who_am_i
 
+_alone = partial(ReadOperation, alone=True)
+
 
 def _names(answer: AnswerRead, plain: AnswerPart | None = None, word: str = "") -> ReadOperation:
     """A list of the names of a node's children."""
     part = ReadPart(read_path_watch, expect_children(PACKED_PER_STEP), plain)
     steps = of_children(PACKED_PER_STEP)
-    return ReadOperation(
-        answer, steps, in_runs=True, sees=Sees.NAMES, part=part, counted="get_children", word=word
-    )
+    return ReadOperation(answer, steps, sees=Sees.NAMES, part=part, counted="get_children", word=word)
 
 
 _SINGLE: Mapping[int, ReadOperation] = {
     OpCode.EXISTS: ReadOperation(
-        exists, few, part=ReadPart(read_path_watch, expect_nothing), counted="exists", word="EXIS"
+        exists, part=ReadPart(read_path_watch, expect_nothing), counted="exists", word="EXIS"
     ),
     OpCode.GET_DATA: ReadOperation(
-        get_data, few, part=ReadPart(read_path_watch, expect_data, data_of), counted="get_data", word="GETD"
+        get_data, part=ReadPart(read_path_watch, expect_data, data_of), counted="get_data", word="GETD"
     ),
     OpCode.GET_CHILDREN: _names(get_children, children_of, word="GETC"),
     OpCode.GET_CHILDREN2: _names(get_children2, word="GETC"),
-    OpCode.GET_ACL: ReadOperation(get_acl, of_acl, counted="get_acl", word="GETA"),
-    OpCode.CHECK_WATCHES: ReadOperation(check_watches, few, counted="check_watches", word="CHKW"),
-    OpCode.REMOVE_WATCHES: ReadOperation(remove_watches, few, counted="remove_watches", word="REMW"),
-    OpCode.SET_WATCHES: ReadOperation(
+    OpCode.GET_ACL: _alone(get_acl, of_acl, counted="get_acl", word="GETA"),
+    OpCode.CHECK_WATCHES: ReadOperation(check_watches, counted="check_watches", word="CHKW"),
+    OpCode.REMOVE_WATCHES: ReadOperation(remove_watches, counted="remove_watches", word="REMW"),
+    OpCode.SET_WATCHES: _alone(
         set_watches, of_bytes, sees=Sees.PIECES, has_path=False, counted="set_watches", word="SETW"
     ),
-    OpCode.GET_EPHEMERALS: ReadOperation(
+    OpCode.GET_EPHEMERALS: _alone(
         get_ephemerals, of_owned, cost=Cost.SEARCH, has_path=False, counted="get_ephemerals", word="GETE"
     ),
-    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(
+    OpCode.GET_ALL_CHILDREN_NUMBER: _alone(
         get_all_children_number,
         of_subtree,
         cost=Cost.SEARCH,
         counted="get_all_children_number",
         word="GETACN",
     ),
-    OpCode.SET_WATCHES2: ReadOperation(
+    OpCode.SET_WATCHES2: _alone(
         set_watches2, of_bytes, sees=Sees.PIECES, has_path=False, counted="set_watches", word="STW2"
     ),
-    OpCode.ADD_WATCH: ReadOperation(add_watch, few, counted="add_watch", word="ADDW"),
-    OpCode.WHO_AM_I: ReadOperation(who_am_i, few, has_path=False, counted="who_am_i", word="HOMI"),
+    OpCode.ADD_WATCH: ReadOperation(add_watch, counted="add_watch", word="ADDW"),
+    OpCode.WHO_AM_I: ReadOperation(who_am_i, has_path=False, counted="who_am_i", word="HOMI"),
 }
 _WRITES: Mapping[int, WriteOperation] = {
     OpCode.CREATE: CREATE,
@@ -122,7 +122,7 @@ _WRITES: Mapping[int, WriteOperation] = {
 # What ClickHouse Keeper adds.
 
 _KEEPER_SINGLE: Mapping[int, ReadOperation] = {
-    KeeperOpCode.FILTERED_LIST: ReadOperation(
+    KeeperOpCode.FILTERED_LIST: _alone(
         filtered_list,
         of_children(FILTERED_PER_STEP),
         sees=Sees.NAMES,
@@ -130,16 +130,14 @@ _KEEPER_SINGLE: Mapping[int, ReadOperation] = {
         part=ReadPart(read_filtered_list, expect_children(FILTERED_PER_STEP)),
         counted="get_children",
     ),
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: _alone(
         list_with_stat_and_data,
         of_children(DESCRIBED_PER_STEP),
         cost=Cost.SEARCH,
         part=ReadPart(read_list_with_stat_and_data, expect_described),
         counted="get_children",
     ),
-    KeeperOpCode.LIST_RECURSIVE: ReadOperation(
-        list_recursive, of_subtree, cost=Cost.SEARCH, counted="get_children"
-    ),
+    KeeperOpCode.LIST_RECURSIVE: _alone(list_recursive, of_subtree, cost=Cost.SEARCH, counted="get_children"),
 }
 _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
@@ -157,7 +155,7 @@ PARTS: PartKinds = kinds_of(_WRITES)
 EXTENDED_PARTS: PartKinds = kinds_of({**_WRITES, **_KEEPER_WRITES})
 
 MULTI_READ = KeeperMultiRead({**_SINGLE, **_KEEPER_SINGLE}, PARTS)
-_MULTI_READ = ReadOperation(
+_MULTI_READ = _alone(
     MULTI_READ.plain.answer, MULTI_READ.steps, has_path=False, counted="multi_read", word="MLTR"
 )
 
@@ -185,11 +183,6 @@ ROWS: Mapping[int, ReadOperation | WriteOperation] = {**EXTENDED.reads, **_WRITE
 
 def reads_alone(operations: Operations) -> Operations:
     """The same for a session that may only read: its writes are treated as reads that are refused."""
-    refused = dict.fromkeys(operations.writes, ReadOperation(not_read_only, few))
-    # The end of a connection is never answered in a run: its steps are counted.
-    closing = ReadOperation(close_session, lambda *_: 0)
-    return Operations(
-        {**operations.reads, **refused, OpCode.CLOSE_SESSION: closing},
-        {},
-        keeper=operations.keeper,
-    )
+    refused = dict.fromkeys(operations.writes, ReadOperation(not_read_only))
+    reads = {**operations.reads, **refused, OpCode.CLOSE_SESSION: _alone(close_session)}
+    return Operations(reads, {}, keeper=operations.keeper)

@@ -8,7 +8,7 @@ from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.bounded import Body
-from proxy.state.operation import Client, Reading, ReadOperation, few
+from proxy.state.operation import Client, Reading, ReadOperation
 from proxy.state.ops.multi import END_OF_PARTS, PartKinds
 from proxy.state.ops.multi_read import BYTES_PER_PART, MultiRead
 from proxy.state.ops.steps import MANY
@@ -27,7 +27,7 @@ class KeeperMultiRead:
             int(opcode): (read.answer, read.part) for opcode, read in reads.items() if read.part is not None
         }
         # How a part begins that can be slow.
-        slow = [opcode for opcode in self.parts if reads[opcode].steps is not few]
+        slow = [opcode for opcode in self.parts if reads[opcode].steps is not None]
         self._begins = tuple(INT.pack(opcode) + b"\0" for opcode in slow)
 
     def answer(self, reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -24,7 +24,7 @@ from proxy.frontend.observer import Observer
 from proxy.frontend.order import Authentication, Order, OrderContext
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.notifications import Notifications
-from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation, few
+from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops import READS
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
@@ -70,13 +70,8 @@ class Machine:
         return 0, b"done %d" % self.zxid
 
 
-def _counted(*_: object) -> int:
-    return 0
-
-
 def _operations(machine: Machine) -> Operations:
-    heavy = {int(opcode): READS[opcode].is_heavy for opcode in _READ}
-    reads = {opcode: ReadOperation(machine.read, _counted if heavy[opcode] else few) for opcode in heavy}
+    reads = {int(opcode): ReadOperation(machine.read, alone=READS[opcode].alone) for opcode in _READ}
     none: Any = None
     writes = dict.fromkeys(map(int, _WRITTEN), WriteOperation(_decode, none, none))
     return Operations(reads, writes, keeper=False)

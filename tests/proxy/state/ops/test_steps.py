@@ -7,7 +7,7 @@ from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab import records
 from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
-from proxy.state.operation import Reading, Sees, few
+from proxy.state.operation import Reading, Sees
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
 from proxy.state.ops.keeper_lists import filtered_list
 from proxy.state.ops.multi import END_OF_PARTS
@@ -46,19 +46,21 @@ def world() -> World:
     return World(of, LARGE, Lines())
 
 
-@one_by_one("name", [name for name, read in _EVERY.items() if read.steps is not few])
+@one_by_one("name", [name for name, read in _EVERY.items() if read.steps])
 def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     operation = _EVERY[name]
+    count = operation.steps
+    assert count is not None
     opcode = int(name.split()[-1])
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
     long, short = _ASKED.get(opcode) or [records.body(opcode, path=path) for path in ("/wide", "/wide/n1")]
     with pytest.raises(TooLong):
         operation.answer(reading, world.client, long, 0)
-    assert operation.steps(reading, world.client, long, 0) > LARGE.lengths.at_once
+    assert count(reading, world.client, long, 0) > LARGE.lengths.at_once
     if opcode == OpCode.GET_EPHEMERALS:
         world.client.session_id += 9
     try:
-        assert operation.steps(reading, world.client, short, 0) < 2
+        assert count(reading, world.client, short, 0) < 2
         operation.answer(reading, world.client, short, 0)
     except Refusal:
         pass
@@ -66,8 +68,8 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
         world.client.session_id %= 9
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode, read in EXTENDED.reads.items() if read.steps is few])
-def test_what_says_few_takes_few(opcode: int, world: World) -> None:
+@pytest.mark.parametrize("opcode", [opcode for opcode, read in EXTENDED.reads.items() if not read.steps])
+def test_what_counts_no_steps_takes_few(opcode: int, world: World) -> None:
     """Whatever its path is: the wide node's, the root, ... It is neither weighed nor done in slices."""
     for kind in range(10):
         bill = world.bill(*request(iter((ALL.index(opcode), 0, 0, kind, 0, 0, 0)), world, LARGE))
@@ -94,10 +96,9 @@ def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
 
 
 def test_only_what_may_take_long_is_done_in_pieces_or_searches() -> None:
-    strange = [
-        read for read in _EVERY.values() if not read.is_heavy and (read.sees is Sees.PIECES or read.cost)
-    ]
+    strange = [read for read in _EVERY.values() if not read.alone and (read.sees is Sees.PIECES or read.cost)]
     assert strange == []
+    assert all(read.steps for read in _EVERY.values() if read.alone)
 
 
 def test_the_log_goes_on_behind_lists_of_names_alone() -> None:
