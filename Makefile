@@ -136,7 +136,7 @@ scenarios: setup-test ## Measure the long scenarios: many clients, a million zno
 
 .PHONY: reference
 reference: setup-test ## Measure everything in bench/results/README.md and README.md, and write it there (takes long)
-	@# An invalid round, or a scenario that could not be run, is told at its place: the rest is worth having.
+	@# An invalid round, or a scenario that could not be run, stands at its place: the rest is worth having.
 	@status=0; \
 	$(VENV)/python -m bench --quick --rounds 3 --seconds 0.5 --json bench/results/reference.json || status=1; \
 	$(VENV)/python -m bench.scenarios --json bench/results/scenarios.json || status=1; \
@@ -182,7 +182,7 @@ TEST_PROCESSES ?= 4
 test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python, and look for gone pins
 	$(PYTEST) --numprocesses $(TEST_PROCESSES) $(ARGS)
 	@$(if $(ARGS),,tools/test_pythons.sh --quiet --numprocesses 2)
-	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only tells.
+	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only prints.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
 unit: setup-dev ## Run the tests of the product that need no server and are quick (75 to 105 s of CPU time)
@@ -213,7 +213,7 @@ test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKe
 		--numprocesses $(TEST_PROCESSES) tests/compat $(ARGS) || exit; done
 
 .PHONY: check-debs
-check-debs: $(STAMPS)/created ## Tell which files of requirements/debs.txt have left the package archive (downloads them all)
+check-debs: $(STAMPS)/created ## Print which files of requirements/debs.txt have left the package archive (downloads them all)
 	@$(VENV)/python tools/fetch_debs.py --check
 
 format: setup-dev ## Format the sources and repair what ruff can repair

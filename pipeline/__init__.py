@@ -9,7 +9,7 @@ etcd/     the tree in etcd: written as the pages of a snapshot, and read.
 running/  the two ways to run a job on a table's partitions: in this process, or by Spark.
 follow/   a tree in etcd that follows a ZooKeeper or another zketcd, and files that follow a tree in etcd.
 traffic/  what clients wrote, from the logs.
-jobs/     the commands: import, export, follow, verify, inspect.
+jobs/     the commands: import, export, follow, lost, verify, inspect.
 main.py      runs a command; spark.py makes its Spark session, progress.py shows how far it is.
 options.py   the command lines of all of them; addresses.py how these name a tree.
 folders.py   checks of directories before the work begins; buckets.py rows that do not fit into memory.

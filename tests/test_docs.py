@@ -75,21 +75,6 @@ def test_every_page_opens_with_the_questions_that_it_answers() -> None:
     assert [name for name, opening in pages.items() if not opening.startswith("This page answers")] == []
 
 
-def test_every_test_that_a_page_names_is_there() -> None:
-    named = {
-        (page.name, file)
-        for page in (*ROOT.glob("docs/*.md"), *ROOT.glob("proof/**/*.md"), *ROOT.glob("examples/*.md"))
-        for file in re.findall(r"(?<![\w/.])(?:tests|examples|proof)/[\w/]+(?:\.py\b|/)", page.read_text())
-        if "/NAME" not in file
-    }
-    assert len(named) > 40
-    assert [
-        (page, file)
-        for page, file in sorted(named)
-        if not any((above / file).exists() for above in (ROOT, ROOT / "tests"))
-    ] == []
-
-
 def test_the_list_of_commands_has_their_summaries() -> None:
     lines = (f"* `zketcd {name}`: {command.summary}" for name, command in COMMANDS.items())
     check_part("docs/install.md", "commands", lines)

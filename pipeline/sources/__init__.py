@@ -2,14 +2,16 @@
 
 zookeeper_files.py a data directory; zookeeper_log.py its logs; zookeeper_sink.py a snapshot to write
 zookeeper_wire.py  a running ensemble
-zketcd_tree.py     an etcd prefix
+zketcd_tree.py     an etcd prefix; zketcd_log.py its log
 archive_log.py     an archive of zketcd's log
 parquet.py         a table in Parquet files, without Spark
-spark.py           any reader or writer, for Spark
-zookeeper.py, zookeeper_stream.py, zketcd.py, zketcd_archive.py: Spark's formats, for programs that call
-    `register`
+options.py, log_options.py  what a program's options of these say; selection.py the rows and columns that it asks for
+spark.py           any reader or writer, for Spark; spark_parquet.py Parquet at a URL
+traffic_views.py   traffic's views, by name
+zookeeper.py, zookeeper_stream.py, zketcd.py, zketcd_stream.py, zketcd_archive.py: Spark's formats, for
+    programs that call `register`
 
-Only the last three lines import Spark.
+Only the last four lines import Spark.
 """
 
 from typing import TYPE_CHECKING
