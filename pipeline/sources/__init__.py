@@ -5,7 +5,7 @@ zookeeper_wire.py  a running ensemble
 zketcd_tree.py     an etcd prefix; zketcd_log.py its log
 archive_log.py     an archive of zketcd's log
 parquet.py         a table in Parquet files, without Spark
-options.py, log_options.py  what a program's options of these say; selection.py the rows and columns that it asks for
+options.py, log_options.py  a program's options for these; selection.py the rows and columns that it asks for
 spark.py           any reader or writer, for Spark; spark_parquet.py Parquet at a URL
 traffic_views.py   traffic's views, by name
 zookeeper.py, zookeeper_stream.py, zketcd.py, zketcd_stream.py, zketcd_archive.py: Spark's formats, for

@@ -2,7 +2,7 @@
 
 A program names them itself: the rows by the option `subtree`, the columns by a schema, in which times may be
 timestamps. Spark could hand over filters (`pushFilters`), but Spark 4.3.0 then answers wrongly: it keeps the
-plan of a DataFrame's first query with a filter, and later queries of that DataFrame get the rows of the first.
+plan of a DataFrame's first query with a filter, and its later queries get the rows of the first.
 """
 
 from typing import NamedTuple
