@@ -18,8 +18,6 @@ from schema.budgets import Rule, encode_rule
 from schema.entry import Kind
 from schema.keys import Keyspace
 
-_COMMAND = "ctl"
-
 
 def show(machine: Machine) -> Output:
     """All budgets, and what is left of each as of the log's newest entry."""
@@ -54,7 +52,7 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
         raise CommandFailed(f"a tree has at most {MOST_BUDGETS} budgets")
     lines = []
     for rule in rules:
-        if not await append(etcd, keys, KNOWN, _COMMAND, (Kind.BUDGET, 0, encode_rule(*rule))):
+        if not await append(etcd, keys, (Kind.BUDGET, 0, encode_rule(*rule))):
             raise CommandFailed(
                 f"the budget of {rule.path} is as before: this command was too slow. Run it again"
             )

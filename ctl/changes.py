@@ -25,8 +25,6 @@ from schema.entry import KILLED, Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
 
-_COMMAND = "ctl"
-
 
 async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
     """Write a snapshot as of now, and truncate."""
@@ -35,7 +33,7 @@ async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
     try:
         async with AsyncExitStack() as stack:
             try:
-                writer = await stack.enter_async_context(visit(etcd, keys, KNOWN, _COMMAND))
+                writer = await stack.enter_async_context(visit(etcd, keys))
             except EtcdNoSpace:
                 # etcd grants no leases while it is full, and a snapshot is what makes space. So it is written
                 # in the name of a living proxy. If that one writes a snapshot as well, one of the two fails.
@@ -124,7 +122,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
     who = f"{user_name()}@{socket.gethostname()} (zketcd kill-session)"
     request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
-    if not await append(etcd, keys, KNOWN, _COMMAND, request):
+    if not await append(etcd, keys, request):
         raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
     return Output(
         {"session": name, "proxy": session.incarnation, "ephemerals": ephemerals},

@@ -26,15 +26,13 @@ from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.record import decode_proxy, encode_record
 
-_COMMAND = "ctl"
-
 
 class LevelRefused(Exception):
     """The level cannot be raised; the message says why and what to do."""
 
 
 async def raise_level(
-    etcd: Etcd, keys: Keyspace, level: int, *, levels: Collection[int] = KNOWN, version: str = ""
+    etcd: Etcd, keys: Keyspace, level: int, *, levels: Collection[int] = KNOWN, version: str = "ctl"
 ) -> bool:
     """Raise the tree to `level`; False if it has it already. `levels` are those that this release applies.
 
@@ -100,7 +98,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(tree: Tree, given: Any) -> Output:
     try:
-        raised = tree.ask(partial(raise_level, level=given.level, version=_COMMAND))
+        raised = tree.ask(partial(raise_level, level=given.level))
     except LevelRefused as error:
         raise CommandFailed(str(error)) from error
     what = f"the tree's level is {given.level} now" if raised else f"the tree has level {given.level} already"

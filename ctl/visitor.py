@@ -8,6 +8,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.log.record import TIMEOUT, Registered, complete, look
 from proxy.log.upkeep.truncation import until_known
+from proxy.state.level import KNOWN
 from proxy.support.environment import HOST, Randomness, clock_ms
 from proxy.support.tasks import Tasks
 from schema.entry import EntryWriter
@@ -21,8 +22,8 @@ _LEASE = 15  # seconds
 async def visit(
     etcd: Etcd,
     keys: Keyspace,
-    levels: Collection[int],
-    version: str,
+    levels: Collection[int] = KNOWN,
+    version: str = "ctl",
     randomness: Randomness = HOST.randomness,
 ) -> AsyncIterator[Registered]:
     """Register an incarnation, and delete its key at the end. Raises TreeNotServable, EtcdError."""
@@ -62,13 +63,7 @@ async def visit(
             await etcd.lease_revoke(lease, TIMEOUT)
 
 
-async def append(
-    etcd: Etcd,
-    keys: Keyspace,
-    levels: Collection[int],
-    version: str,
-    request: tuple[int, int, bytes],
-) -> bool:
+async def append(etcd: Etcd, keys: Keyspace, request: tuple[int, int, bytes]) -> bool:
     """Append an entry of one request (kind, session id, body); False if the lease ended before.
 
     Raises EtcdError.
@@ -76,7 +71,7 @@ async def append(
     kind, session_id, body = request
     writer = EntryWriter()
     writer.add(kind, session_id, 0, (), body)
-    async with visit(etcd, keys, levels, version) as visitor:
+    async with visit(etcd, keys) as visitor:
         key = keys.entry(visitor.incarnation, 1)
         txn = Txn(
             (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
