@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, no_space, until_known
+from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, no_space, read, until_known
 from pipeline.etcd.seen import last_zxid
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -90,7 +90,7 @@ class Load(NamedTuple):
 
 async def look(etcd: Etcd, keys: Keyspace) -> Target:
     """What is stored under the prefix now. Raises EtcdError, BadValue for a damaged record."""
-    found = await until_known(lambda: etcd.range(Get(keys.tree), TIMEOUT))
+    found = await read(etcd, Get(keys.tree))
     record = decode_record(found.kvs[0].value) if found.kvs else None
     return Target(
         record,
@@ -230,7 +230,7 @@ async def close_gaps(etcd: Etcd, keys: Keyspace, load: Load, numbers: Iterable[i
         sorted(set(range(pages)) - kept), sorted(number for number in kept if number >= pages), strict=True
     ):
         source = keys.node_page(load.name, last)
-        found = await until_known(lambda source=source: etcd.range(Get(source), TIMEOUT))  # type: ignore[misc]
+        found = await read(etcd, Get(source))
         await guarded(etcd, keys, load, [Put(keys.node_page(load.name, gap), found.kvs[0].value)])
     await guarded(etcd, keys, load, [Delete(keys.node_page(load.name, pages), end)])
     await guarded(etcd, keys, load, [Delete(load.counter(keys))])
@@ -337,7 +337,7 @@ async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[by
     more = True
     while more:
         get = Get(start, end, keys_only=True, limit=_CLEARED_AT_ONCE)
-        page = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        page = await read(etcd, get)
         more = page.more
         if page.kvs:
             yield [pair.key for pair in page.kvs]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.etcd.record import NotReadable, record_of
-from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.requests import read
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.follow import catch_up
@@ -156,7 +156,7 @@ async def _truncated(etcd: Etcd, keys: Keyspace, record: TreeRecord) -> Mark | N
     previous = record.previous
     if previous is None:
         return Mark(0, 0, {})
-    page = await until_known(lambda: etcd.range(Get(keys.state_page(previous.name)), TIMEOUT))
+    page = await read(etcd, Get(keys.state_page(previous.name)))
     if not page.kvs:
         return None
     try:
@@ -196,7 +196,7 @@ async def _positions(
     effective = 0
     while True:
         get = Get(keys.entry(incarnation, number), keys.entry(incarnation, number + _WINDOW), keys_only=True)
-        pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
+        pairs = (await read(etcd, get)).kvs
         for pair in ours(keys, pairs):
             if keys.parse(pair.key).number != number or pair.mod_revision > found.revision:
                 return

@@ -11,7 +11,7 @@ from pipeline.etcd import columns, load, paths
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.paths import Hashes
-from pipeline.etcd.requests import TIMEOUT, LoadRefused, until_known
+from pipeline.etcd.requests import LoadRefused, read
 from pipeline.etcd.sessions import session_of, unknown_session
 from pipeline.etcd.writer import Part, write
 from pipeline.table import SessionRow
@@ -110,7 +110,7 @@ async def _paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int]
         some = ordered[start : start + _PAGES_TOGETHER]
         names = [keys.node_page(begun.name, number) for number in some]
         get = Get(names[0], names[-1] + b"\0")
-        pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
+        pairs = (await read(etcd, get)).kvs
         values = {pair.key: pair.value for pair in pairs}
         for name in names:
             if name not in values:

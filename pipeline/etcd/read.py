@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from pipeline.etcd import columns, paths
 from pipeline.etcd.record import NotReadable
-from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.requests import read, until_known
 from pipeline.etcd.sessions import password_of
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
+from proxy.etcd.model import EtcdRefused, Get, KeyValue, RefusalKind
 from proxy.log.follow import catch_up
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
@@ -82,7 +82,7 @@ async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | Non
     """Whether the log has entries that are not in the snapshot, or the snapshot was deleted."""
     applied: dict[str, int] = {}
     if snapshot is not None:
-        page = await _asked(etcd, Get(keys.state_page(snapshot.name)))
+        page = await read(etcd, Get(keys.state_page(snapshot.name)))
         if not page.kvs:
             return True
         applied = decode_state(page.kvs[0].value).applied
@@ -170,12 +170,8 @@ async def _values(etcd: Etcd, names: list[bytes], revision: int) -> AsyncIterato
 async def _range(etcd: Etcd, start: bytes, end: bytes, revision: int) -> list[KeyValue]:
     """The keys as of `revision`, which truncation cannot change; after a compaction, the current ones."""
     try:
-        return (await _asked(etcd, Get(start, end, revision))).kvs
+        return (await read(etcd, Get(start, end, revision))).kvs
     except EtcdRefused as refused:
         if refused.kind is not RefusalKind.COMPACTED:
             raise
-    return (await _asked(etcd, Get(start, end))).kvs
-
-
-async def _asked(etcd: Etcd, get: Get) -> RangeResult:
-    return await until_known(lambda: etcd.range(get, TIMEOUT))
+    return (await read(etcd, Get(start, end))).kvs

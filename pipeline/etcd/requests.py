@@ -6,7 +6,16 @@ from typing import TypeVar
 
 from pipeline.errors import Failure
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, Get, RefusalKind, Txn, TxnResult
+from proxy.etcd.model import (
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    RangeResult,
+    RefusalKind,
+    Txn,
+    TxnResult,
+)
 
 T = TypeVar("T")
 
@@ -55,10 +64,15 @@ async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
         raise
 
 
+async def read(etcd: Etcd, get: Get) -> RangeResult:
+    """The answer to a read. Raises EtcdError."""
+    return await until_known(lambda: etcd.range(get, TIMEOUT))
+
+
 async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
     """The number of keys in [start, end)."""
     get = Get(start, end, revision, keys_only=True, limit=1)
-    return (await until_known(lambda: etcd.range(get, TIMEOUT))).count
+    return (await read(etcd, get)).count
 
 
 def no_space() -> LoadRefused:

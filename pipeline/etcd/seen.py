@@ -3,7 +3,7 @@
 ZooKeeper's clients never connect to a server whose zxid is below the last one that they have seen.
 """
 
-from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.requests import read
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
 from proxy.log.foreign import ours
@@ -26,7 +26,7 @@ async def last_zxid(etcd: Etcd, keys: Keyspace, record: TreeRecord | None) -> in
     start = keys.log
     while start < keys.log_end:
         get = Get(start, keys.log_end, limit=_TOGETHER)
-        page = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        page = await read(etcd, get)
         for pair in ours(keys, page.kvs):
             zxid = _after(zxid, pair.value)
         start = page.kvs[-1].key + b"\0" if page.more else keys.log_end

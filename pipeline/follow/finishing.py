@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cli.output import show
 from pipeline.etcd.load import look
-from pipeline.etcd.requests import TIMEOUT, commit, until_known
+from pipeline.etcd.requests import commit, read
 from pipeline.follow.output import print_progress
 from pipeline.follow.target import Position, position_of
 from proxy.etcd.interface import Etcd
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 async def asked(etcd: Etcd, keys: Keyspace) -> tuple[Asked, int] | None:
     """The current request, and its key's mod_revision. Raises EtcdError, BadValue."""
-    found = (await until_known(lambda: etcd.range(Get(keys.finish), TIMEOUT))).kvs
+    found = (await read(etcd, Get(keys.finish))).kvs
     if not found:
         return None
     members = unpack_json(found[0].value, "the request for the end of following")

@@ -17,7 +17,7 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, look
-from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, until_known
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, read, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.follow.catch_up import Caught, entries_after
@@ -129,7 +129,7 @@ async def allowed(etcd: Etcd, keys: Keyspace) -> int:
 
     Raises EtcdError.
     """
-    found = (await until_known(lambda: etcd.range(Get(keys.within), TIMEOUT))).kvs
+    found = (await read(etcd, Get(keys.within))).kvs
     return int(found[0].value) if found else 0
 
 
@@ -151,7 +151,7 @@ async def resume(
         there = await look(etcd, keys)
         if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
-        former = (await until_known(lambda: etcd.range(Get(keys.follower), TIMEOUT))).kvs
+        former = (await read(etcd, Get(keys.follower))).kvs
         if former and former[0].value.startswith(_LAST.encode()) and not lost:
             raise Failure(
                 f"{keys.prefix.decode()} is being completed without its source: run --finish --source-lost"
@@ -177,7 +177,7 @@ async def resume(
             revision = record.kvs[0].mod_revision  # our own: the answer to the first try was lost
         break
     begun = Load(revision, there.record.cluster_id, there.record.current.position, writer)
-    moved = (await until_known(lambda: etcd.range(Get(keys.follows, keys_only=True), TIMEOUT))).kvs
+    moved = (await read(etcd, Get(keys.follows, keys_only=True))).kvs
     position = await position_of(etcd, keys)
     if position is None or not moved:
         raise load.lost(keys)
@@ -200,7 +200,7 @@ async def state_of(etcd: Etcd, keys: Keyspace) -> tuple[Machine, Position]:
         raise Failure(f"{keys.prefix.decode()} follows no other tree")
     machine, revision = await _state(etcd, keys, there.record.current)
     at = Get(keys.follows, revision=revision)  # one Txn puts an entry and the position
-    (found,) = (await until_known(lambda: etcd.range(at, TIMEOUT))).kvs
+    (found,) = (await read(etcd, at)).kvs
     return machine, decode_position(found.value)
 
 
@@ -365,7 +365,7 @@ class TargetTree:
     async def _why_not(self) -> Failure:
         """The error if what each Txn compares is not what this follower has left there."""
         get = Get(self._keys.tree, keys_only=True)
-        found = (await until_known(lambda: self._etcd.range(get, TIMEOUT))).kvs
+        found = (await read(self._etcd, get)).kvs
         if found and found[0].mod_revision == self._load.revision:
             return Failure(
                 f"etcd no longer has what this follower has written under {self._keys.prefix.decode()}: was"
@@ -441,7 +441,7 @@ class TargetTree:
     async def _write_snapshot(self, machine: Machine) -> SnapshotRef:
         """Put the pages of the state, which no record names yet."""
         keys = self._keys
-        now = (await until_known(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
+        now = (await read(self._etcd, Get(keys.tree, keys_only=True))).revision
         self._load = self._load._replace(position=now)
         name = snapshot_name(now, self._load.writer)
         # In slices: meanwhile the source gets signs of life.

@@ -15,7 +15,7 @@ from pipeline.etcd.load import Intent, Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
 from pipeline.etcd.read import Survey
-from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.requests import read
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.reading import Meter, Runner
@@ -107,9 +107,7 @@ class ZketcdReader:
 async def revision_of(connection: Connection) -> int:
     """etcd's revision now. Raises EtcdError."""
     async with connection.client() as etcd:
-        return (
-            await until_known(lambda: etcd.range(Get(connection.keys.tree, keys_only=True), TIMEOUT))
-        ).revision
+        return (await read(etcd, Get(connection.keys.tree, keys_only=True))).revision
 
 
 async def survey(connection: Connection, revision: int = 0, meter: Meter | None = None) -> Survey:
