@@ -1,4 +1,4 @@
-"""The load of a whole tree: begin (from here on unserved), write, seal, finish (from here on served).
+"""The load of a whole tree: begin (unserved from here on), write, close the writes, finish (served).
 
 docs/decisions/0012 has the protocol. The tree's record is the fence: every Txn of the load compares its
 mod_revision. So a Txn that a dead, stopped or repeated writer still sends fails, or its pages are deleted
@@ -197,12 +197,12 @@ async def begin(
             return load
 
 
-async def seal(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
+async def close_writes(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
     """Exclude all tasks: their writes fail from now on. Returns the load under its new fence.
 
     Raises LoadRefused if the load is no longer the one that began.
     """
-    put = Txn((load.guard(keys), _no_proxies(keys)), (Put(keys.tree, _incomplete(load, sealed=True)),))
+    put = Txn((load.guard(keys), _no_proxies(keys)), (Put(keys.tree, _incomplete(load, closed=True)),))
     done = await commit(etcd, put)
     if done.succeeded:
         return load._replace(revision=done.revision)
@@ -344,13 +344,13 @@ async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[by
             start = page.kvs[-1].key + b"\0"
 
 
-def _incomplete(load: Load, *, sealed: bool = False) -> bytes:
+def _incomplete(load: Load, *, closed: bool = False) -> bytes:
     """The record of a tree that is being loaded. Its snapshot, without pages, names the load.
 
     It keeps the zxid of the tree that was here before, for a load that takes this one over. The digest of an
-    empty snapshot says whether the load is sealed.
+    empty snapshot says whether its writes are closed.
     """
-    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, int(sealed))
+    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, int(closed))
     return encode_record(TreeRecord(False, load.cluster_id, OF_NEW_TREES, nothing, None))
 
 

@@ -12,7 +12,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.paths import Hashes
 from pipeline.etcd.requests import LoadRefused, read
-from pipeline.etcd.sessions import session_of, unknown_session
+from pipeline.etcd.sessions import session_of_row, unknown_session
 from pipeline.etcd.writer import Part, write
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
@@ -45,7 +45,7 @@ async def publish(
     An ephemeral whose session is not in `sessions` is deleted after the first proxy has waited for that
     session. Raises LoadRefused, EtcdError.
     """
-    sealed = await load.seal(etcd, keys, begun)
+    sealed = await load.close_writes(etcd, keys, begun)
     missing = frozenset(fixed_nodes()).difference(*(part.fixed for part in parts))
     if ROOT in missing:
         raise LoadRefused("the table has no row for /: it is not a complete tree. Not published")
@@ -56,7 +56,7 @@ async def publish(
     await _check_paths(etcd, keys, sealed, numbers, sum(part.nodes for part in parts))
     pages = await load.close_gaps(etcd, keys, sealed, numbers)
     unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
-    made = [*map(session_of, sessions), *map(unknown_session, sorted(unknown))]
+    made = [*map(session_of_row, sessions), *map(unknown_session, sorted(unknown))]
     session_pages = list(
         split_sessions(
             SessionValue(each.id, each.timeout_ms, each.password_hash, each.incarnation) for each in made

@@ -104,11 +104,11 @@ async def sessions(etcd: Etcd, keys: Keyspace, seen: Survey) -> list[Session]:
     found = []
     async for value in _values(etcd, names, seen.revision):
         for session_id, timeout_ms, password_hash, _ in decode_sessions(value):
-            found.append(session_of(session_id, timeout_ms, password_hash))
+            found.append(new_session(session_id, timeout_ms, password_hash))
     return sorted(found)
 
 
-def session_of(session_id: int, timeout_ms: int, password_hash: bytes) -> Session:
+def new_session(session_id: int, timeout_ms: int, password_hash: bytes) -> Session:
     """A session's record as readers have it."""
     derived = password_hash == hash_of(password_of(session_id))
     return Session(SessionRow(session_id, timeout_ms), derived)

@@ -15,14 +15,14 @@ _INCREMENT = 0xB
 _MASK = (1 << 48) - 1
 
 
-def session_of(row: SessionRow) -> Session:
+def session_of_row(row: SessionRow) -> Session:
     """The session as zketcd keeps it."""
     return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
 
 
 def unknown_session(session_id: int) -> Session:
     """An owner of ephemerals of which nothing else is known."""
-    return session_of(SessionRow(session_id, _UNKNOWN_TIMEOUT_MS))
+    return session_of_row(SessionRow(session_id, _UNKNOWN_TIMEOUT_MS))
 
 
 def password_of(session_id: int) -> bytes:

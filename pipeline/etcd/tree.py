@@ -7,7 +7,7 @@ machine. A reader then takes all nodes from the snapshot except those that the l
 from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeAlias
 
-from pipeline.etcd.read import Changed, Survey, has_log_behind, session_of
+from pipeline.etcd.read import Changed, Survey, has_log_behind, new_session
 from pipeline.etcd.record import NotReadable, record_of
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
@@ -107,7 +107,7 @@ def changed_of(machine: Machine, paths: Collection[str], position: int) -> Chang
     nodes = machine.tree.nodes
     pages = split_nodes([(path, nodes[path]) for path in sorted(paths) if path in nodes])
     sessions = (
-        session_of(session.id, session.timeout_ms, session.password_hash)
+        new_session(session.id, session.timeout_ms, session.password_hash)
         for session in machine.sessions.values()
     )
     return Changed(position, frozenset(paths), tuple(pages), tuple(sessions), machine.zxid, len(nodes))

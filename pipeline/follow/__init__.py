@@ -3,7 +3,7 @@
 In, from a ZooKeeper (`zketcd follow`):
 tail      reads the transaction log of a member as it grows, exactly once and in order
 base      the tree of a data directory, as the state machine holds it
-changes   applies transactions to that state (`ends`: what ends in it), and says what they changed (`changed`)
+applying  applies transactions to that state (`ends`: what ends in it), and says what they changed (`changed`)
 target    the etcd side: the fence, entries, new bases, the position, the cut-over
 finishing how a command asks a running follower for the cut-over
 inward    the loop between tail and target

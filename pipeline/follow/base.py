@@ -8,7 +8,7 @@ from codec.jute import OPEN_ACL, Acl
 from codec.longs import unsigned
 from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
-from pipeline.etcd.sessions import session_of, unknown_session
+from pipeline.etcd.sessions import session_of_row, unknown_session
 from pipeline.follow.copy import digest_of
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
@@ -59,7 +59,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
         machine.tree.attach(CONFIG, node_of(fixed_row(CONFIG), known))
     machine.zxid = survey.last_zxid
     for session in survey.sessions:
-        machine.sessions[session.id] = session_of(session)
+        machine.sessions[session.id] = session_of_row(session)
     for owner in machine.tree.ephemerals.keys() - machine.sessions.keys():
         machine.sessions[owner] = unknown_session(owner)
     machine.reset_digest()

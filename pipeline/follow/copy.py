@@ -13,7 +13,7 @@ from codec.longs import unsigned
 from pipeline.follow.changed import NOBODY
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest, session_hash
-from proxy.state.followed import session_of
+from proxy.state.followed import session_of_value
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.pause import NO_PAUSE, Pause
@@ -84,7 +84,7 @@ class Copy(Machine):
         for session_id in changes.closed:
             self.digest.take_session(self.sessions.pop(session_id))
         for value in changes.opened:
-            self._open(session_of(value))
+            self._open(session_of_value(value))
         self.zxid = changes.zxid
 
     def _open(self, session: Session) -> None:

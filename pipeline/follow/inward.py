@@ -9,8 +9,8 @@ from cli.output import show
 from pipeline.errors import Failure
 from pipeline.etcd.load import first_zxid
 from pipeline.follow import target
+from pipeline.follow.applying import Changes
 from pipeline.follow.base import Same, compare_digest, load_base
-from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within

@@ -53,13 +53,13 @@ def _sessions(tx: Transaction, changes: Followed) -> list[SessionChange]:
     for session in ended:
         tx.close_session(session)
     for value in changes.opened:
-        tx.open_session(session_of(value))
+        tx.open_session(session_of_value(value))
     return [
         *(SessionChange(session.id, session.incarnation, None) for session in ended),
         *(SessionChange(value.session_id, "", value.incarnation) for value in changes.opened),
     ]
 
 
-def session_of(value: SessionValue) -> Session:
+def session_of_value(value: SessionValue) -> Session:
     """The session that a page describes."""
     return Session(value.session_id, value.timeout_ms, value.password_hash, value.incarnation)

@@ -12,6 +12,7 @@ from pipeline.etcd.load import (
     begin,
     clear,
     close_gaps,
+    close_writes,
     finish,
     first_zxid,
     guarded,
@@ -19,7 +20,6 @@ from pipeline.etcd.load import (
     look,
     put,
     refusal,
-    seal,
     take_numbers,
 )
 from pipeline.etcd.publish import publish
@@ -27,7 +27,7 @@ from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
-from proxy.log.seal import seal as seal_tree
+from proxy.log.seal import seal
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, encode_epoch
@@ -81,7 +81,7 @@ async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
     with pytest.raises(LoadRefused, match="overwrite"):
         await begin(etcd, KEYS)
     assert etcd.store.snapshot() == before
-    await seal_tree(etcd, KEYS, THERE)
+    await seal(etcd, KEYS, THERE)
     with pytest.raises(
         LoadRefused, match="a tree that was moved to the prefix /moved of the etcd at http://new"
     ):
@@ -101,13 +101,13 @@ async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClien
     requests.add(Kind.CLOSE, 1, 0, (), b"")
     await etcd.txn(Txn((), (Put(KEYS.entry("a" * 16, 1), requests.finish(1, 0, 0, 0)),)), 1)
     if sealed:
-        await seal_tree(etcd, KEYS, THERE)
+        await seal(etcd, KEYS, THERE)
     new = await begin(etcd, KEYS, overwrite=True)
     assert new.zxid >= 0x7_0000_0001
     assert first_zxid(new.zxid) == 0x8_0000_0000
-    # The log is gone now: who takes the load over learns it from the record, also after the seal.
+    # The log is gone now: who takes the load over learns it from the record, also after that.
     assert (await begin(etcd, KEYS)).zxid == new.zxid
-    fenced = await seal(etcd, KEYS, await begin(etcd, KEYS))
+    fenced = await close_writes(etcd, KEYS, await begin(etcd, KEYS))
     assert fenced.zxid == (await begin(etcd, KEYS)).zxid == new.zxid
 
 
@@ -174,9 +174,9 @@ async def test_pages_of_tasks_that_do_not_count_go(etcd: FakeEtcdClient) -> None
     assert set((await served(etcd)).tree.nodes) == {row.path for row in ROWS} | set(fixed_nodes())
 
 
-async def test_what_a_task_sends_after_the_seal_fails(etcd: FakeEtcdClient) -> None:
+async def test_what_a_task_sends_after_the_writes_are_closed_fails(etcd: FakeEtcdClient) -> None:
     begun = await begin(etcd, KEYS)
-    sealed = await seal(etcd, KEYS, begun)
+    sealed = await close_writes(etcd, KEYS, begun)
     assert sealed.revision > begun.revision
     assert sealed.name == begun.name
     with pytest.raises(LoadRefused, match="another load"):
@@ -271,7 +271,7 @@ async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
 
 
 async def test_tasks_begin_a_load_together() -> None:
-    """The first takes the prefix; the rest join, until the load is sealed; none does after another load."""
+    """The first takes the prefix; the rest join, until writes are closed; none does after another load."""
     etcd = FakeEtcdClient(FakeEtcd())
     intent = await intend(etcd, KEYS)
     assert not etcd.store.snapshot()
@@ -281,7 +281,7 @@ async def test_tasks_begin_a_load_together() -> None:
     await guarded(etcd, KEYS, first, [Put(page(first, 0), b"x"), Put(KEYS.log + b"left", b"x")])
     await clear(etcd, KEYS, first)
     assert set(keys_in(etcd)) == {KEYS.tree, page(first, 0)}
-    await seal(etcd, KEYS, first)
+    await close_writes(etcd, KEYS, first)
     for closed in (intent, late):
         with pytest.raises(LoadRefused, match="another load has taken"):
             await begin(etcd, KEYS, intent=closed)

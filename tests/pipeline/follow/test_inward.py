@@ -35,8 +35,8 @@ from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import finishing, inward
+from pipeline.follow.applying import Changes
 from pipeline.follow.base import ascii_digest_of
-from pipeline.follow.changes import Changes
 from pipeline.follow.inward import Directory, follow
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL

@@ -13,7 +13,7 @@ from pipeline.etcd.load import begin as begin_load
 from pipeline.etcd.load import look, refusal
 from pipeline.etcd.requests import LoadRefused
 from pipeline.follow import target
-from pipeline.follow.changes import Changes
+from pipeline.follow.applying import Changes
 from pipeline.follow.target import (
     Position,
     Start,

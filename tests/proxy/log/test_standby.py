@@ -7,7 +7,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd.load import begin as begin_load
-from pipeline.follow.changes import Changes
+from pipeline.follow.applying import Changes
 from pipeline.follow.target import Start, resume
 from proxy.etcd.model import Get
 from proxy.log.load.start import load_to_serve

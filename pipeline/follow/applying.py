@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from codec.constants import OpCode
 from codec.jute import Acl
 from pipeline.errors import Failure
-from pipeline.etcd.sessions import session_of
+from pipeline.etcd.sessions import session_of_row
 from pipeline.follow.base import acl_of
 from pipeline.follow.ends import NO_SENDER, Ends
 from pipeline.table import SessionRow, TransactionRow
@@ -91,7 +91,7 @@ class Changes(Ends):
         sessions = self._machine.sessions
         if row.session_id in sessions:
             self.end(row.session_id, ())
-        self._tx.open_session(session_of(SessionRow(row.session_id, row.timeout_ms or 0)))
+        self._tx.open_session(session_of_row(SessionRow(row.session_id, row.timeout_ms or 0)))
         self._changed.opened(row.session_id)
 
     def _close_session(self, row: TransactionRow) -> None:

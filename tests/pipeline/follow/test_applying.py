@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from codec.constants import OpCode
 from pipeline.errors import Failure
+from pipeline.follow.applying import Changes, Diverged
 from pipeline.follow.base import Same, compare_digest
-from pipeline.follow.changes import Changes, Diverged
 from pipeline.follow.recording import Recorder
 from pipeline.table import AclRow, TransactionRow
 from proxy.state.capture import new_machine
