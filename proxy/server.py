@@ -176,9 +176,7 @@ class Server(BaseServer):
             self._tasks.start(log_busiest(self.sampling), "log the busiest paths")
         if self.log.context.settings.peer_port.address:
             for_peers = None if self._tls is None else self._tls.for_peers
-            self._tasks.start(
-                self.log.combining.client.run(for_peers), "hand entries to the proxy that combines"
-            )
+            self._tasks.start(self.log.combining.run(for_peers), "hand entries to the proxy that combines")
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))
@@ -197,7 +195,7 @@ class Server(BaseServer):
         """Take the entries of other proxies at a bound socket. Raises OSError that names the address."""
         tls = None if self._tls is None else await asyncio.to_thread(self._tls.for_listener, asks=False)
         most = self.shares.peers // 4  # the others are for proxies that have said which one they are
-        self.log.combining.server.listen(BoundedPort(listener, Bounds(most, most // 2), "other proxies", tls))
+        self.log.combining.listen(BoundedPort(listener, Bounds(most, most // 2), "other proxies", tls))
 
     def _begin(self, *names: str) -> None:
         """Begin periodic work that has not begun."""

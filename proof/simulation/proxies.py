@@ -230,10 +230,9 @@ class Proxy:
     def take_entries(self, server: Server, host: ProxyHost) -> None:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
-            peers = server.log.combining.server
             # Few requests: with the usual numbers it stays as it is, or leaves "together" for good.
-            peers.choice = Choice(fewest=2, least=1, meeting=0.0)
-            peers.listen(Port(self._cluster.network, host))
+            choice = Choice(fewest=2, least=1, meeting=0.0)
+            server.log.combining.listen(Port(self._cluster.network, host), choice)
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""

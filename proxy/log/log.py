@@ -327,8 +327,7 @@ class Log:
     def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
         self.applier.apply(items)
-        if self.combining.server.guests:
-            self.combining.server.applied()
+        self.combining.applied()
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
         self.head.delivered(self.follow.follower.revision)
@@ -395,7 +394,7 @@ class Log:
                 log.info("proxy %s is gone", proxy or name)
                 self.living.gone(name)
                 self.applier.peers.forget(name)
-                self.combining.server.proxy_gone(name)
+                self.combining.proxy_gone(name)
                 self.incarnations.registration.key_gone(name)
                 self._sessions.proxy_gone(name, proxy.value.lease if proxy is not None else 0)
             case Gap(name, number, behind):

@@ -45,7 +45,6 @@ _WINDOW_BYTES = 2 << 20
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 _GATHERING = 0.002  # seconds that requests wait at most for others that are expected
 _EXPECTED_FOR = 0.01  # seconds after an answer in which its client's next request is expected
-_DIRECT = Form.DIRECT
 
 
 class NextPump(Enum):
@@ -147,7 +146,7 @@ class Appender:
         """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
         self._expected_until = self._clock.perf_counter() + _EXPECTED_FOR
         for sent in [sent for sent in self._running if sent.is_over]:
-            if self._combining.client.shown(sent.number):  # no answer follows
+            if self._combining.shown(sent.number):  # no answer follows
                 self._running.pop(sent)
             # The first attempt is not cancelled: its answer is about to arrive.
             elif sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
@@ -182,7 +181,7 @@ class Appender:
         outbox = self._outbox
         window = self.window
         if self._incarnation is not None:
-            self._send_waiting(self._incarnation, window)
+            self._send_waiting(window)
         elif outbox.is_full:
             outbox.refuse_metered()
         if outbox.refused:
@@ -203,7 +202,7 @@ class Appender:
             return False  # there is no room, and it is not the first that waits
         return outbox.unanswered < window
 
-    def _send_waiting(self, incarnation: Incarnation, window: int) -> None:
+    def _send_waiting(self, window: int) -> None:
         """Send what waits in as many entries as the window has room for."""
         outbox = self._outbox
         if outbox.set_syncs_apart():
@@ -226,7 +225,9 @@ class Appender:
             self._stats.sent_requests += len(sent.requests)
             self._stats.entry_requests.note(len(sent.requests))
             self._stats.sent_bytes += len(sent.value)
-            self._send(sent, incarnation)
+            self._running[sent] = None  # most first attempts succeed, so they need no task
+            sent.attempts = 1
+            self._combining.begin(sent, self._answered, self._send_directly)
             if len(sent.original) > _LONG_ENTRY and outbox.queue:
                 self._schedule()
                 return
@@ -255,32 +256,20 @@ class Appender:
         checkpoint, digest = self._machine.last_checkpoint
         return Header(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
-    def _send(self, sent: Sent, incarnation: Incarnation) -> None:
-        """Send an entry for the first time. Most first attempts succeed, so they need no task."""
-        self._running[sent] = None
-        sent.attempts = 1
-        if self._combining.is_on and sent.form is _DIRECT:
-            sent.began = self._clock.perf_counter()
-            appended = partial(self._answered, sent, incarnation)
-            direct = partial(self._send_directly, sent, incarnation)
-            self._combining.begin(sent.number, sent.value, appended, direct)
-        else:
-            self._send_directly(sent, incarnation)
-
-    def _send_directly(self, sent: Sent, incarnation: Incarnation) -> None:
-        """Send an entry by a Txn of its own, unless the incarnation is over."""
-        if sent in self._running:
+    def _send_directly(self, sent: Sent) -> None:
+        """Send an entry by a Txn of its own, unless its incarnation is over."""
+        if self._incarnation is not None and sent in self._running:
             sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
-            answered = partial(self._answered, sent, incarnation)
-            self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
+            txn = self._incarnation.append(sent)
+            self._etcd.begin_txn(txn, _TIMEOUTS[0], partial(self._answered, sent))
 
-    def _answered(
-        self, sent: Sent, incarnation: Incarnation, outcome: TxnResult | EtcdError, seconds: float = 0.0
-    ) -> None:
-        """The outcome of a first attempt. `seconds`: what the Txn took, if that was begun later."""
-        if sent not in self._running:
-            return  # the incarnation is over
-        seconds = seconds or self._clock.perf_counter() - sent.began
+    def _answered(self, sent: Sent, outcome: TxnResult | EtcdError, seconds: float | None = None) -> None:
+        """The outcome of a first attempt. `seconds`: what the combiner's Txn took."""
+        incarnation = self._incarnation
+        if incarnation is None or sent not in self._running:
+            return  # its incarnation is over
+        if seconds is None:
+            seconds = self._clock.perf_counter() - sent.began
         if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.is_full:
             self._stats.round_trip.note(seconds)
             self._appended(sent, incarnation)

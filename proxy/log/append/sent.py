@@ -110,6 +110,11 @@ class Sent:
         self.value = self.original
 
     @property
+    def can_be_combined(self) -> bool:
+        """Whether it may be in a Txn with other proxies' entries: not while etcd's quota is used up."""
+        return self.form is _DIRECT
+
+    @property
     def is_over(self) -> bool:
         """Whether the stage is OVER: no attempt is needed any more."""
         return self.stage is _OVER

@@ -64,8 +64,9 @@ class Server:
         self.choice = Choice()
         self._port: Port | None = None
 
-    def listen(self, port: Port) -> None:
-        """Take other proxies' entries at a port. Raises OSError."""
+    def listen(self, port: Port, choice: Choice | None = None) -> None:
+        """Take other proxies' entries at a port, with another choice than the usual one. Raises OSError."""
+        self.choice = choice or self.choice
         self._port = port
         port.open(self._guest)
 
@@ -76,6 +77,8 @@ class Server:
 
     def applied(self) -> None:
         """Entries of any proxies were applied: the choice may be another one now."""
+        if not self.guests:
+            return
         choice, stats = self.choice, self._context.stats
         usually = choice.usually_together
         done = Done(stats.applied_requests, stats.applied_entries, stats.combined_entries)

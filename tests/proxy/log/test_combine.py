@@ -14,8 +14,10 @@ from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
 from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
+from proxy.log.combine.client import Client
 from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, encode_entry
+from proxy.log.combine.server import Server
 from proxy.log.context import CombineWaits, LogSettings
 from proxy.log.follow import staleness
 from proxy.log.living import LivingProxy
@@ -59,8 +61,8 @@ class Cluster(World):
         proxy = Proxy(FakeEtcdClient(self.store), settings=settings, environment=Environment(self.clock))
         self.proxies.append(proxy)
         await proxy.start()
-        proxy.log.combining.server.listen(BoundedPort(listener, self.bounds, "proxies"))
-        proxy.tasks.start(proxy.log.combining.client.run(None), "combine")
+        proxy.log.combining.listen(BoundedPort(listener, self.bounds, "proxies"))
+        proxy.tasks.start(proxy.log.combining.run(None), "combine")
         return proxy
 
     async def three(self) -> list[Proxy]:
@@ -72,9 +74,17 @@ class Cluster(World):
 
     async def joined(self, proxies: list[Proxy]) -> None:
         """Wait until all proxies but the first append by it."""
-        first = proxies[0].log.combining.server
+        first = _server(proxies[0])
         await until(lambda: len(first.guests) == len(proxies) - 1)
-        await until(lambda: all(proxy.log.combining.client.line for proxy in proxies[1:]))
+        await until(lambda: all(_client(proxy).line for proxy in proxies[1:]))
+
+
+def _client(proxy: Proxy) -> Client:
+    return proxy.log.combining._client
+
+
+def _server(proxy: Proxy) -> Server:
+    return proxy.log.combining._server
 
 
 def _port(proxy: Proxy) -> int:
@@ -147,14 +157,14 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
     assert "it is slow" in caplog.text
     # The entries that it held back come after all, and have no effect.
     for offer in held:
-        proxies[0].log.combining.server.combiner.add(offer)
+        _server(proxies[0]).combiner.add(offer)
     await cluster.check()
 
 
 async def test_a_combiner_that_refuses_everything_is_left(cluster: Cluster) -> None:
     cluster.waits = cluster.waits._replace(retry_after=60.0)
     proxies = await cluster.three()
-    with mock.patch.object(server.Server, "take", lambda _, offer: offer.refused()):
+    with mock.patch.object(Server, "take", lambda _, offer: offer.refused()):
         for turn in range(20):
             _together(cluster, turn)
             await _all_answered(cluster)
@@ -191,16 +201,18 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
 
 async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    line = second.log.combining.client.line
+    line = _client(second).line
     with mock.patch.object(Combiner, "add") as add, mock.patch.object(line, "send") as send:
 
-        def begun(proxy: Proxy, number: int, size: int = MOST_BYTES) -> tuple[int, int, int]:
+        def begun(proxy: Proxy, number: int, size: int = MOST_BYTES, **more: bool) -> tuple[int, int, int]:
             direct = mock.Mock()
-            proxy.log.combining.begin(number, bytes(size), mock.Mock(), direct)
+            entry = mock.Mock(number=number, value=bytes(size), **more)
+            proxy.log.combining.begin(entry, mock.Mock(), direct)
             return add.call_count, send.call_count, direct.call_count
 
         assert begun(first, 1) == (1, 0, 0)
         assert begun(first, 2, MOST_BYTES + 1) == (1, 0, 1)
+        assert begun(first, 2, can_be_combined=False) == (1, 0, 1)
         assert begun(second, 1) == (1, 1, 0)
         assert begun(second, 2, MOST_BYTES + 1) == (1, 1, 1)
         second.log.combining.start("next", 1)
@@ -209,7 +221,7 @@ async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster
 
 def _choose(proxies: list[Proxy], *, together: bool, usually: bool) -> None:
     """The combiner, the first of them, chooses a way when it next applies something."""
-    choice = proxies[0].log.combining.server.choice
+    choice = _server(proxies[0]).choice
 
     def chosen(*_: object) -> bool:
         is_new = choice.together is not together
@@ -227,7 +239,7 @@ async def test_the_combiner_chooses_for_all(cluster: Cluster, caplog: pytest.Log
         _choose(proxies, together=together, usually=usually)
         proxies[0].create(1, f"/y{turn}")
         await _all_answered(cluster)
-        lines = [proxy.log.combining.client.line for proxy in proxies[1:]]
+        lines = [_client(proxy).line for proxy in proxies[1:]]
         await until(lambda: {line and line.way for line in lines} == {Way(together, usually)})  # noqa: B023
         counts.append([proxy.log.stats.offered_entries for proxy in proxies])
         _together(cluster, turn)
@@ -250,19 +262,19 @@ async def test_a_proxy_that_comes_is_told_the_way(cluster: Cluster) -> None:
     await _all_answered(cluster)
     late = await cluster.proxy()
     await until(lambda: late.log.status().combined == Combined(why="that is quicker now"))
-    assert not late.log.combining.client.offer(1, b"", mock.Mock())
+    assert not _client(late).offer(1, b"", mock.Mock())
 
 
 async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    hello = second.log.combining.client.hello
+    hello = _client(second).hello
     assert hello is not None
     refused = mock.Mock()
     offer = Offer(hello.incarnation, hello.revision, 99, b"", refused)
     with mock.patch.object(Combiner, "add") as add:
-        first.log.combining.server.take(offer)
+        _server(first).take(offer)
         assert add.call_args_list == [mock.call(offer)]
-        first.log.combining.server.take(offer._replace(incarnation="gone"))
+        _server(first).take(offer._replace(incarnation="gone"))
     assert (add.call_count, refused.call_count) == (1, 1)
 
 
@@ -270,13 +282,13 @@ async def test_a_combiner_that_is_far_away_is_left(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, second, _ = await cluster.three()
-    combining = second.log.combining
+    client = _client(second)
     count = 0
-    with mock.patch.object(combining.client.line, "send"):
-        while combining.is_on:
-            assert combining.client.offer(count, b"", mock.Mock())
+    with mock.patch.object(client.line, "send"):
+        while client.line is not None:
+            assert client.offer(count, b"", mock.Mock())
             cluster.clock.later += 10.0 * second.log.stats.round_trip.seconds + 1.0
-            combining.client.shown(count)
+            client.shown(count)
             count += 1
     assert count == 64
     assert "it is far away" in caplog.text
@@ -285,12 +297,14 @@ async def test_a_combiner_that_is_far_away_is_left(
 async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: Cluster) -> None:
     cluster.waits = cluster.waits._replace(retry_after=60.0)
     _, second, _ = await cluster.three()
-    combining = second.log.combining
-    assert combining.client.line is not None
-    combining.client.line.close()
-    await until(lambda: not combining.is_on)
+    client = _client(second)
+    assert client.line is not None
+    client.line.close()
+    await until(lambda: client.line is None)
     await asyncio.sleep(5 * cluster.waits.poll)
-    assert combining.state.why == "the combiner does not append its entries: its connection is lost"
+    assert (
+        second.log.combining.state.why == "the combiner does not append its entries: its connection is lost"
+    )
 
 
 async def test_a_combiner_that_cannot_be_reached_is_named(cluster: Cluster) -> None:
@@ -312,15 +326,15 @@ async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> Non
 async def test_a_proxy_that_stops_offers_nothing_more(cluster: Cluster) -> None:
     """It appends directly what the combiner has not appended, and all that follows."""
     _, second, _ = await cluster.three()
-    combining = second.log.combining
+    client = _client(second)
     with mock.patch.object(Combiner, "add"):
         replies = [second.create(2, "/xa")]
         await until(lambda: second.log.stats.offered_entries > 0)
         offered = second.log.stats.offered_entries
-        await combining.close()
+        await second.log.combining.close()
         replies.append(second.create(2, "/xb"))
         await answered(replies)
-    assert (combining.is_on, combining.client.offer(99, b"", mock.Mock())) == (False, False)
+    assert (client.line, client.offer(99, b"", mock.Mock())) == (None, False)
     assert second.log.stats.offered_entries == offered
     await cluster.check()
 
@@ -342,14 +356,14 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
         port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
         proxy = await cluster.proxy_with(LogSettings(peer_port=port, combine_waits=cluster.waits))
         proxy.log.living.add(LivingProxy("combiner", 1, ProxyValue((1,), "", peer_port=port)))
-        connecting = asyncio.create_task(proxy.log.combining.client.run(None))
+        connecting = asyncio.create_task(proxy.log.combining.run(None))
         await asyncio.wait_for(ended.wait(), 20)
 
 
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:
     """Its host may have died without a message."""
     proxies = await cluster.three()
-    host = proxies[0].log.combining.server
+    host = _server(proxies[0])
     host.proxy_gone(proxies[2].log.incarnation)
     await until(lambda: len(host.guests) == 1)
     await cluster.joined(proxies)
@@ -397,8 +411,8 @@ async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, see
                 )
             case 3:
                 cluster.end_lease(victim)
-            case 4 if victim.log.combining.client.line is not None:
-                victim.log.combining.client.line.close()
+            case 4 if (line := _client(victim).line) is not None:
+                line.close()
         _together(cluster, turn)
         await asyncio.sleep(chance.choice([0, 0, 0.002]))
         cluster.store.apply_late()
@@ -438,7 +452,7 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
-    assert not proxy.log.combining.server.guests
+    assert not _server(proxy).guests
 
 
 async def test_a_stranger_who_says_nothing_is_cut_off(
@@ -446,21 +460,21 @@ async def test_a_stranger_who_says_nothing_is_cut_off(
 ) -> None:
     monkeypatch.setattr(server, "CONNECT", 0.2)
     proxies = await cluster.three()
-    guests = dict(proxies[0].log.combining.server.guests)
+    guests = dict(_server(proxies[0]).guests)
     assert await _talk(_port(proxies[0]))
-    assert proxies[0].log.combining.server.guests == guests, "proxies that have said hello stay"
+    assert _server(proxies[0]).guests == guests, "proxies that have said hello stay"
 
 
 async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
     cluster.bounds = Bounds(1, 1)
     first, *_ = await cluster.three()
-    assert len(first.log.combining.server.connections) == 2
+    assert len(_server(first).connections) == 2
 
 
 async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Cluster) -> None:
     """The combiner may learn later than the proxy that its last connection is lost."""
     first, second, _ = await cluster.three()
-    host, hello = first.log.combining.server, second.log.combining.client.hello
+    host, hello = _server(first), _client(second).hello
     assert hello is not None
     name = hello.incarnation
     former = host.guests[name]
@@ -482,7 +496,7 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
 
 async def _entered(first: Proxy, second: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Ends]:
     """A connection to the first, the combiner, that says it is the second."""
-    hello = second.log.combining.client.hello
+    hello = _client(second).hello
     assert hello is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
     ends = Ends(SECRET, bytes(NONCE))
@@ -503,7 +517,7 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
         await reader.read()
     writer.close()
     assert "64 entries wait, more than a proxy sends" in caplog.text
-    assert not first.log.combining.server.combiner.waiting_of(second.log.incarnation)
+    assert not _server(first).combiner.waiting_of(second.log.incarnation)
 
 
 @pytest.mark.parametrize(
