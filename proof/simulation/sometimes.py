@@ -19,7 +19,7 @@ GIVES_SPACE = "a snapshot that gives space"
 WHOLE_AGAIN = "a reserve that is whole again"
 COMBINED = "entries of several proxies in one Txn"
 REFUSED = "entries that their combiner refuses"
-DOUBT = "entries that their combiner may not have appended"
+UNCERTAIN = "entries that their combiner may not have appended"
 CHOSEN = "another choice between combined and direct appends"
 BETWEEN = "a client that came between the sockets and the freeze"
 BRANCHES = (
@@ -39,7 +39,7 @@ BRANCHES = (
     WHOLE_AGAIN,
     COMBINED,
     REFUSED,
-    DOUBT,
+    UNCERTAIN,
     CHOSEN,
     BETWEEN,
 )

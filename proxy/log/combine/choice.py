@@ -94,7 +94,7 @@ class Choice:
         usual = self.usually_together
         if self.together:
             if not self._meets and not brings_nothing:
-                self._ratios.clear()  # they tell of clients that were alone
+                self._ratios.clear()  # they are of clients that were alone
             self._meets = not brings_nothing
         if brings_nothing and self._changes(1 / _LONGER_WAY if usual else _LONGER_WAY):
             return not usual

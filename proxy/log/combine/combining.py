@@ -5,10 +5,10 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from proxy.etcd.model import TxnResult
-from proxy.log.combine.client import Client
+from proxy.log.combine.client import CombinerClient
 from proxy.log.combine.combiner import Offer
-from proxy.log.combine.messages import MOST_BYTES, Hello, Way
-from proxy.log.combine.server import Server
+from proxy.log.combine.messages import MOST_BYTES, Hello, Mode
+from proxy.log.combine.server import CombinerServer
 from proxy.log.context import Context
 from proxy.log.living import LivingProxies
 from proxy.log.status import Combined
@@ -36,8 +36,8 @@ class Combining:
         self._settings = context.settings
         self._living = living
         self._quiet_for = quiet_for
-        self._client = client = Client(context, living)
-        self._server = server = Server(context, living)
+        self._client = client = CombinerClient(context, living)
+        self._server = server = CombinerServer(context, living)
         # The calls that only one end takes.
         self.run, self.shown = client.run, client.shown
         self.listen, self.applied, self.proxy_gone = server.listen, server.applied, server.proxy_gone
@@ -69,7 +69,7 @@ class Combining:
         client, server = self._client, self._server
         hello = client.hello
         if (
-            (client.line is None and not server.guests)  # this proxy has no combiner, and combines for none
+            (client.connection is None and not server.proxies)  # it has no combiner, and combines for none
             or hello is None
             or not entry.can_be_combined
             or len(entry.value) > MOST_BYTES
@@ -77,7 +77,7 @@ class Combining:
             or self._living.combiner is None
         ):
             direct(entry)
-        elif server.guests and server.choice.together:
+        elif server.proxies and server.choice.together:
             calls = partial(direct, entry), partial(appended, entry)
             server.combiner.add(Offer(hello.incarnation, hello.revision, entry.number, entry.value, *calls))
         elif not client.offer(entry.number, entry.value, partial(direct, entry)):
@@ -93,12 +93,12 @@ class Combining:
             return Combined(why="it is not registered in etcd")
         if chosen is None:
             return Combined(why="another proxy lacks --peer-listen")
-        line, is_it = self._client.line, chosen.incarnation == hello.incarnation
-        way = self._server.way if is_it else line.way if line is not None else Way()
-        if not way.usually:
+        connection, is_it = self._client.connection, chosen.incarnation == hello.incarnation
+        mode = self._server.mode if is_it else connection.mode if connection is not None else Mode()
+        if not mode.usually:
             return Combined(why="that is quicker now")
         if is_it:
             return Combined(hello.incarnation)
-        if line is not None:
-            return Combined(line.combiner)
-        return Combined(why=self._client.trouble or "it has not connected to the combiner yet")
+        if connection is not None:
+            return Combined(connection.combiner)
+        return Combined(why=self._client.why_unused or "it has not connected to the combiner yet")

@@ -6,7 +6,7 @@ from both nonces. So who cannot read the tree's keys in etcd cannot send anythin
 changed, repeated, left out or sent back.
 
 The proxy's first message is a Hello, the combiner's an empty one. Then the proxy sends entries, and the
-combiner the numbers of those that it could not append, and now and then a Way.
+combiner the numbers of those that it could not append, and now and then a Mode.
 """
 
 from hashlib import blake2b
@@ -27,7 +27,7 @@ _TAG = 16  # bytes
 _HEAD = Struct(">I16s")
 _REVISION = Struct(">q")
 _NUMBER = Struct(">Q")
-_WAY = _NUMBER.pack(0)  # in place of an entry's number
+_MODE = _NUMBER.pack(0)  # in place of an entry's number
 _MOST = MOST_BYTES + _NUMBER.size  # bytes of a body
 _MOST_OF_HELLO = 256  # and of the first one, of which nothing is known before it is complete
 
@@ -55,7 +55,7 @@ def decode_hello(body: bytes) -> Hello:
         raise BadMessage(f"not a hello: {error}") from None
 
 
-class Way(NamedTuple):
+class Mode(NamedTuple):
     """How the combiner wants entries appended: together, by it, or by each proxy."""
 
     together: bool = True  # now, be it for a trial
@@ -63,13 +63,13 @@ class Way(NamedTuple):
 
     def encode(self) -> bytes:
         """Its bytes."""
-        return _WAY + bytes(self)
+        return _MODE + bytes(self)
 
 
-def decode_told(body: bytes) -> Way | int:
-    """What the combiner says: a way, or the number of an entry that it refuses. Raises BadMessage."""
-    if body.startswith(_WAY):
-        return Way(*map(bool, body[len(_WAY) : len(_WAY) + 2]))
+def decode_answer(body: bytes) -> Mode | int:
+    """What the combiner sends: a mode, or the number of an entry that it refuses. Raises BadMessage."""
+    if body.startswith(_MODE):
+        return Mode(*map(bool, body[len(_MODE) : len(_MODE) + 2]))
     return decode_entry(body)[0]
 
 
@@ -89,8 +89,8 @@ def decode_entry(body: bytes) -> tuple[int, bytes]:
     return number, body[_NUMBER.size :]
 
 
-class Ends:
-    """One end's view of a connection: it signs what is sent, and opens what comes."""
+class SignedMessages:
+    """The messages of one connection, at one of its ends: signs what is sent, and verifies what comes."""
 
     def __init__(self, secret: bytes, nonce: bytes) -> None:
         """`nonce`: NONCE random bytes, for this connection only."""
@@ -98,7 +98,7 @@ class Ends:
         self._nonce = nonce
         self._buffer = bytearray()
         self._keys: tuple[bytes, bytes] | None = None  # of what is sent, and of what comes
-        self._sent = self._opened = 0
+        self._sent = self._received = 0
 
     def greeting(self) -> bytes:
         """What this end sends first."""
@@ -115,7 +115,7 @@ class Ends:
         self._sent += 1
         return _HEAD.pack(len(body), _tag(self._keys[0], self._sent, body)) + body
 
-    def open(self, data: bytes) -> list[bytes]:
+    def verify(self, data: bytes) -> list[bytes]:
         """The bodies of the messages that are complete now. Raises BadMessage."""
         buffer = self._buffer
         buffer += data
@@ -133,15 +133,15 @@ class Ends:
         bodies = []
         while len(buffer) - start >= _HEAD.size:
             size, tag = _HEAD.unpack_from(buffer, start)
-            if size > (_MOST if self._opened else _MOST_OF_HELLO):
+            if size > (_MOST if self._received else _MOST_OF_HELLO):
                 raise BadMessage(f"a message of {size} bytes")
             begin = start + _HEAD.size
             if len(buffer) < begin + size:
                 break
             start = begin + size
             body = bytes(buffer[begin:start])
-            self._opened += 1
-            if not compare_digest(tag, _tag(self._keys[1], self._opened, body)):
+            self._received += 1
+            if not compare_digest(tag, _tag(self._keys[1], self._received, body)):
                 raise BadMessage("its tag is wrong: the other end does not know the secret")
             bodies.append(body)
         del buffer[:start]

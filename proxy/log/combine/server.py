@@ -8,19 +8,19 @@ from typing import Protocol
 
 from proxy.log.combine.choice import Choice, Done
 from proxy.log.combine.combiner import Combiner, Offer
-from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
     CONNECT,
     MOST_BYTES,
     NONCE,
     BadMessage,
-    Ends,
     Hello,
-    Way,
+    Mode,
+    SignedMessages,
     decode_entry,
     decode_hello,
     encode_entry,
 )
+from proxy.log.combine.peer_connection import PeerConnection
 from proxy.log.context import Context
 from proxy.log.living import LivingProxies
 from proxy.support import probe
@@ -49,17 +49,17 @@ class Port(Protocol):
         """Accept no more."""
 
 
-class Server:
-    """Appends for other proxies, its guests, while this proxy is the combiner."""
+class CombinerServer:
+    """Appends for other proxies, while this one is the combiner."""
 
     def __init__(self, context: Context, living: LivingProxies) -> None:
         self._context = context
         self._living = living
         self.throttled_log = ThrottledLog(log, context.environment.clock)
-        #: Not a set, whose order differs from run to run.
-        self.connections: dict[_Guest, None] = {}
-        #: Of these, the proxies by incarnation; one each.
-        self.guests: dict[str, _Guest] = {}
+        #: All, in a dictionary: the order of a set differs from run to run.
+        self.connections: dict[_FromProxy, None] = {}
+        #: Those with a hello, by the incarnation of their proxy; one each.
+        self.proxies: dict[str, _FromProxy] = {}
         self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
         self.choice = Choice()
         self._port: Port | None = None
@@ -68,64 +68,64 @@ class Server:
         """Take other proxies' entries at a port, with another choice than the usual one. Raises OSError."""
         self.choice = choice or self.choice
         self._port = port
-        port.open(self._guest)
+        port.open(self._connection)
 
     def proxy_gone(self, incarnation: str) -> None:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
-        if (guest := self.guests.get(incarnation)) is not None:
-            guest.close()
+        if (connection := self.proxies.get(incarnation)) is not None:
+            connection.close()
 
     def applied(self) -> None:
         """Entries of any proxies were applied: the choice may be another one now."""
-        if not self.guests:
+        if not self.proxies:
             return
         choice, stats = self.choice, self._context.stats
         usually = choice.usually_together
         done = Done(stats.applied_requests, stats.applied_entries, stats.combined_entries)
         if choice.applied(done, self._context.environment.clock.perf_counter()):
-            way = self.way.encode()
-            for guest in self.guests.values():
-                guest.send(way)
+            mode = self.mode.encode()
+            for connection in self.proxies.values():
+                connection.send(mode)
         if choice.usually_together is not usually:
             probe.current.reached("another choice between combined and direct appends")
             how = "by each of them" if usually else "together"
             self.throttled_log.info("the proxies' entries are appended %s now: that is quicker", how)
 
     @property
-    def way(self) -> Way:
+    def mode(self) -> Mode:
         """How all proxies are to append."""
-        return Way(self.choice.together, self.choice.usually_together)
+        return Mode(self.choice.together, self.choice.usually_together)
 
     async def close(self) -> None:
         """Take no more entries."""
         if self._port is not None:
             await self._port.close()
         self.combiner.close()
-        for guest in list(self.connections):
-            guest.close()
+        for connection in list(self.connections):
+            connection.close()
 
-    def _guest(self, place: Place) -> "_Guest":
+    def _connection(self, place: Place) -> "_FromProxy":
         nonce = self._context.environment.randomness.token_bytes(NONCE)
-        return _Guest(self, Ends(self._context.settings.peer_port.secret, nonce), place)
+        return _FromProxy(self, SignedMessages(self._context.settings.peer_port.secret, nonce), place)
 
     # -- what a connection says ----------------------------------------------------------------------------
 
-    def enters(self, guest: "_Guest", hello: Hello) -> None:
+    def enters(self, connection: "_FromProxy", hello: Hello) -> None:
         """A proxy's hello has come. Its last connection ends, which the proxy has left. Raises BadMessage."""
         proxy = self._living.get(hello.incarnation)
         if proxy is None or proxy.revision != hello.revision:
             raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
-        if (former := self.guests.pop(hello.incarnation, None)) is not None:
+        if (former := self.proxies.pop(hello.incarnation, None)) is not None:
             self.combiner.forget(hello.incarnation)
             former.close()
-        self.guests[hello.incarnation] = guest
+        self.proxies[hello.incarnation] = connection
 
-    def leaves(self, guest: "_Guest") -> None:
+    def leaves(self, connection: "_FromProxy") -> None:
         """The connection is lost."""
-        self.connections.pop(guest, None)
-        if self.guests.get(guest.incarnation) is guest:
-            del self.guests[guest.incarnation]
-            self.combiner.forget(guest.incarnation)
+        self.connections.pop(connection, None)
+        if self.proxies.get(connection.incarnation) is connection:
+            del self.proxies[connection.incarnation]
+            self.combiner.forget(connection.incarnation)
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
@@ -149,12 +149,12 @@ def is_combined(number: int, value: bytes) -> bool:
         raise BadMessage(f"entry {number}: {error}") from None
 
 
-class _Guest(End):
+class _FromProxy(PeerConnection):
     """Another proxy's connection to this one, the combiner."""
 
-    def __init__(self, server: Server, ends: Ends, place: Place) -> None:
+    def __init__(self, server: CombinerServer, messages: SignedMessages, place: Place) -> None:
         """`place`: among the strangers; it is given back when the hello has come."""
-        super().__init__(ends)
+        super().__init__(messages)
         self._server = server
         self._place = place
         self._hello: Hello | None = None
@@ -172,7 +172,7 @@ class _Guest(End):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for body in self._ends.open(data):
+            for body in self._messages.verify(data):
                 if self._hello is None:
                     self._enter(decode_hello(body))
                 else:
@@ -190,8 +190,8 @@ class _Guest(End):
         if self._timer is not None:
             self._timer.cancel()
         self.send(b"")
-        if (way := self._server.way) != Way():  # which a guest takes for the way until it is told another one
-            self.send(way.encode())
+        if (mode := self._server.mode) != Mode():  # which holds until a message comes
+            self.send(mode.encode())
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
         if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:

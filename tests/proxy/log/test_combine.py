@@ -5,6 +5,7 @@ import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import TypeAlias
 from unittest import mock
 
 import pytest
@@ -14,10 +15,10 @@ from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
 from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
-from proxy.log.combine.client import Client
+from proxy.log.combine.client import CombinerClient
 from proxy.log.combine.combiner import Combiner, Offer, append_all
-from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, encode_entry
-from proxy.log.combine.server import Server
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Hello, Mode, SignedMessages, encode_entry
+from proxy.log.combine.server import CombinerServer
 from proxy.log.context import CombineWaits, LogSettings
 from proxy.log.follow import staleness
 from proxy.log.living import LivingProxy
@@ -75,15 +76,15 @@ class Cluster(World):
     async def joined(self, proxies: list[Proxy]) -> None:
         """Wait until all proxies but the first append by it."""
         first = _server(proxies[0])
-        await until(lambda: len(first.guests) == len(proxies) - 1)
-        await until(lambda: all(_client(proxy).line for proxy in proxies[1:]))
+        await until(lambda: len(first.proxies) == len(proxies) - 1)
+        await until(lambda: all(_client(proxy).connection for proxy in proxies[1:]))
 
 
-def _client(proxy: Proxy) -> Client:
+def _client(proxy: Proxy) -> CombinerClient:
     return proxy.log.combining._client
 
 
-def _server(proxy: Proxy) -> Server:
+def _server(proxy: Proxy) -> CombinerServer:
     return proxy.log.combining._server
 
 
@@ -164,7 +165,7 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
 async def test_a_combiner_that_refuses_everything_is_left(cluster: Cluster) -> None:
     cluster.waits = cluster.waits._replace(retry_after=60.0)
     proxies = await cluster.three()
-    with mock.patch.object(Server, "take", lambda _, offer: offer.refused()):
+    with mock.patch.object(CombinerServer, "take", lambda _, offer: offer.refused()):
         for turn in range(20):
             _together(cluster, turn)
             await _all_answered(cluster)
@@ -201,8 +202,8 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
 
 async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    line = _client(second).line
-    with mock.patch.object(Combiner, "add") as add, mock.patch.object(line, "send") as send:
+    connection = _client(second).connection
+    with mock.patch.object(Combiner, "add") as add, mock.patch.object(connection, "send") as send:
 
         def begun(proxy: Proxy, number: int, size: int = MOST_BYTES, **more: bool) -> tuple[int, int, int]:
             direct = mock.Mock()
@@ -220,7 +221,7 @@ async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster
 
 
 def _choose(proxies: list[Proxy], *, together: bool, usually: bool) -> None:
-    """The combiner, the first of them, chooses a way when it next applies something."""
+    """The combiner, the first of them, chooses a mode when it next applies something."""
     choice = _server(proxies[0]).choice
 
     def chosen(*_: object) -> bool:
@@ -239,8 +240,8 @@ async def test_the_combiner_chooses_for_all(cluster: Cluster, caplog: pytest.Log
         _choose(proxies, together=together, usually=usually)
         proxies[0].create(1, f"/y{turn}")
         await _all_answered(cluster)
-        lines = [_client(proxy).line for proxy in proxies[1:]]
-        await until(lambda: {line and line.way for line in lines} == {Way(together, usually)})  # noqa: B023
+        others = [_client(proxy).connection for proxy in proxies[1:]]
+        await until(lambda: {each and each.mode for each in others} == {Mode(together, usually)})  # noqa: B023
         counts.append([proxy.log.stats.offered_entries for proxy in proxies])
         _together(cluster, turn)
         await _all_answered(cluster)
@@ -284,8 +285,8 @@ async def test_a_combiner_that_is_far_away_is_left(
     _, second, _ = await cluster.three()
     client = _client(second)
     count = 0
-    with mock.patch.object(client.line, "send"):
-        while client.line is not None:
+    with mock.patch.object(client.connection, "send"):
+        while client.connection is not None:
             assert client.offer(count, b"", mock.Mock())
             cluster.clock.later += 10.0 * second.log.stats.round_trip.seconds + 1.0
             client.shown(count)
@@ -298,9 +299,9 @@ async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: 
     cluster.waits = cluster.waits._replace(retry_after=60.0)
     _, second, _ = await cluster.three()
     client = _client(second)
-    assert client.line is not None
-    client.line.close()
-    await until(lambda: client.line is None)
+    assert client.connection is not None
+    client.connection.close()
+    await until(lambda: client.connection is None)
     await asyncio.sleep(5 * cluster.waits.poll)
     assert (
         second.log.combining.state.why == "the combiner does not append its entries: its connection is lost"
@@ -334,7 +335,7 @@ async def test_a_proxy_that_stops_offers_nothing_more(cluster: Cluster) -> None:
         await second.log.combining.close()
         replies.append(second.create(2, "/xb"))
         await answered(replies)
-    assert (client.line, client.offer(99, b"", mock.Mock())) == (None, False)
+    assert (client.connection, client.offer(99, b"", mock.Mock())) == (None, False)
     assert second.log.stats.offered_entries == offered
     await cluster.check()
 
@@ -346,7 +347,7 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionResetError):
-            await reader.readexactly(len(Ends(SECRET, bytes(NONCE)).greeting()))
+            await reader.readexactly(len(SignedMessages(SECRET, bytes(NONCE)).greeting()))
             connecting.cancel()
             await reader.read()
         ended.set()
@@ -365,7 +366,7 @@ async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> Non
     proxies = await cluster.three()
     host = _server(proxies[0])
     host.proxy_gone(proxies[2].log.incarnation)
-    await until(lambda: len(host.guests) == 1)
+    await until(lambda: len(host.proxies) == 1)
     await cluster.joined(proxies)
 
 
@@ -411,8 +412,8 @@ async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, see
                 )
             case 3:
                 cluster.end_lease(victim)
-            case 4 if (line := _client(victim).line) is not None:
-                line.close()
+            case 4 if (connection := _client(victim).connection) is not None:
+                connection.close()
         _together(cluster, turn)
         await asyncio.sleep(chance.choice([0, 0, 0.002]))
         cluster.store.apply_late()
@@ -436,7 +437,7 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
     proxy = await cluster.proxy()
     port = _port(proxy)
     said = await _talk(port, b"GET / HTTP/1.1\r\n\r\n")
-    assert len(said) == len(Ends(SECRET, bytes(NONCE)).greeting())
+    assert len(said) == len(SignedMessages(SECRET, bytes(NONCE)).greeting())
     assert "no greeting" in caplog.text
     for secret, hello, reason in (
         (b"guess", Hello(1, "a"), "does not know the secret"),
@@ -445,14 +446,14 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
         (SECRET, None, "not a hello"),
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        ends = Ends(secret, bytes(NONCE))
-        writer.write(ends.greeting())
-        ends.open(await reader.readexactly(len(ends.greeting())))
-        writer.write(ends.sign(b"?" if hello is None else hello.encode()))
+        messages = SignedMessages(secret, bytes(NONCE))
+        writer.write(messages.greeting())
+        messages.verify(await reader.readexactly(len(messages.greeting())))
+        writer.write(messages.sign(b"?" if hello is None else hello.encode()))
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
-    assert not _server(proxy).guests
+    assert not _server(proxy).proxies
 
 
 async def test_a_stranger_who_says_nothing_is_cut_off(
@@ -460,9 +461,9 @@ async def test_a_stranger_who_says_nothing_is_cut_off(
 ) -> None:
     monkeypatch.setattr(server, "CONNECT", 0.2)
     proxies = await cluster.three()
-    guests = dict(_server(proxies[0]).guests)
+    others = dict(_server(proxies[0]).proxies)
     assert await _talk(_port(proxies[0]))
-    assert _server(proxies[0]).guests == guests, "proxies that have said hello stay"
+    assert _server(proxies[0]).proxies == others, "proxies that have said hello stay"
 
 
 async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
@@ -477,33 +478,36 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     host, hello = _server(first), _client(second).hello
     assert hello is not None
     name = hello.incarnation
-    former = host.guests[name]
+    former = host.proxies[name]
     with mock.patch.object(Combiner, "forget") as forget, mock.patch.object(former, "close") as close:
         reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
-        ends = Ends(SECRET, bytes(NONCE))
-        writer.write(ends.greeting())
-        ends.open(await reader.readexactly(len(ends.greeting())))
-        writer.write(ends.sign(hello.encode()))
-        await until(lambda: host.guests[name] is not former)
+        messages = SignedMessages(SECRET, bytes(NONCE))
+        writer.write(messages.greeting())
+        messages.verify(await reader.readexactly(len(messages.greeting())))
+        writer.write(messages.sign(hello.encode()))
+        await until(lambda: host.proxies[name] is not former)
         assert close.call_count == 1
         assert forget.call_args_list == [mock.call(name)], "it appends itself what it has offered before"
         host.leaves(former)
         assert forget.call_count == 1
-    assert len(host.guests) == 2
+    assert len(host.proxies) == 2
     writer.close()
     await writer.wait_closed()
 
 
-async def _entered(first: Proxy, second: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Ends]:
+_Talk: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter, SignedMessages]
+
+
+async def _entered(first: Proxy, second: Proxy) -> _Talk:
     """A connection to the first, the combiner, that says it is the second."""
     hello = _client(second).hello
     assert hello is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
-    ends = Ends(SECRET, bytes(NONCE))
-    writer.write(ends.greeting())
-    ends.open(await reader.readexactly(len(ends.greeting())))
-    writer.write(ends.sign(hello.encode()))
-    return reader, writer, ends
+    messages = SignedMessages(SECRET, bytes(NONCE))
+    writer.write(messages.greeting())
+    messages.verify(await reader.readexactly(len(messages.greeting())))
+    writer.write(messages.sign(hello.encode()))
+    return reader, writer, messages
 
 
 async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
@@ -511,8 +515,9 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
 ) -> None:
     """400,000 empty entries held the combiner for seconds."""
     first, second, _ = await cluster.three()
-    reader, writer, ends = await _entered(first, second)
-    writer.write(b"".join(ends.sign(encode_entry(number, encode_void(0))) for number in range(1000, 2000)))
+    reader, writer, messages = await _entered(first, second)
+    entries = [encode_entry(number, encode_void(0)) for number in range(1000, 2000)]
+    writer.write(b"".join(map(messages.sign, entries)))
     with suppress(ConnectionResetError):
         await reader.read()
     writer.close()
@@ -535,9 +540,9 @@ async def test_what_is_no_entry_is_not_appended(
 ) -> None:
     """No proxy serves a tree whose log has a value that is no entry."""
     first, second, _ = await cluster.three()
-    reader, writer, ends = await _entered(first, second)
+    reader, writer, messages = await _entered(first, second)
     with mock.patch.object(Combiner, "add") as add:
-        writer.write(ends.sign(encode_entry(99, value)))
+        writer.write(messages.sign(encode_entry(99, value)))
         await reader.read()
     writer.close()
     assert not add.called
@@ -554,16 +559,16 @@ def _entry(kind: Kind, body: bytes = b"") -> bytes:
 async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Cluster) -> None:
     """A level that no proxy knows, or a forgotten incarnation, would end all of them."""
     first, second, _ = await cluster.three()
-    reader, writer, ends = await _entered(first, second)
+    reader, writer, messages = await _entered(first, second)
     kinds = (Kind.LEVEL, Kind.FORGET, Kind.EPOCH, Kind.FOLLOWED, Kind.BUDGET)
     values = [*map(_entry, kinds), _entry(Kind.CLIENT, bytes(2 << 20))]
     assert max(map(len, values)) < MOST_BYTES
     with mock.patch.object(Combiner, "add") as add:
-        writer.writelines(ends.sign(encode_entry(number, value)) for number, value in enumerate(values, 50))
-        writer.write(ends.sign(encode_entry(90, _entry(Kind.OPEN))))
+        writer.writelines(messages.sign(encode_entry(*entry)) for entry in enumerate(values, 50))
+        writer.write(messages.sign(encode_entry(90, _entry(Kind.OPEN))))
         refused: list[bytes] = []
         while len(refused) < 1 + len(values):
-            refused += ends.open(await reader.read(1000))
+            refused += messages.verify(await reader.read(1000))
         await until(lambda: add.called)
     writer.close()
     assert refused == [b"", *[encode_entry(number, b"") for number in range(50, 50 + len(values))]]

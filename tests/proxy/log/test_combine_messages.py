@@ -12,30 +12,30 @@ from proxy.log.combine.messages import (
     MOST_BYTES,
     NONCE,
     BadMessage,
-    Ends,
     Hello,
-    Way,
+    Mode,
+    SignedMessages,
+    decode_answer,
     decode_entry,
     decode_hello,
-    decode_told,
     encode_entry,
 )
 from schema.keys import LAST_NUMBER
 
 
-def _pair(secret: bytes = b"s", other: bytes = b"s") -> tuple[Ends, Ends]:
-    one, two = Ends(secret, b"1" * NONCE), Ends(other, b"2" * NONCE)
-    assert one.open(two.greeting()) == two.open(one.greeting()) == []
+def _pair(secret: bytes = b"s", other: bytes = b"s") -> tuple[SignedMessages, SignedMessages]:
+    one, two = SignedMessages(secret, b"1" * NONCE), SignedMessages(other, b"2" * NONCE)
+    assert one.verify(two.greeting()) == two.verify(one.greeting()) == []
     return one, two
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5), st.lists(st.integers(0, 300)))
 def test_messages_come_in_order_however_they_are_split(bodies: list[bytes], cuts: list[int]) -> None:
-    one, two = Ends(b"s", b"1" * NONCE), Ends(b"s", b"2" * NONCE)
-    one.open(two.greeting())
+    one, two = SignedMessages(b"s", b"1" * NONCE), SignedMessages(b"s", b"2" * NONCE)
+    one.verify(two.greeting())
     sent = one.greeting() + b"".join(map(one.sign, bodies))
     places = [0, *sorted(min(cut, len(sent)) for cut in cuts), len(sent)]
-    come = [body for begin, end in itertools.pairwise(places) for body in two.open(sent[begin:end])]
+    come = [body for begin, end in itertools.pairwise(places) for body in two.verify(sent[begin:end])]
     assert come == bodies
 
 
@@ -46,7 +46,7 @@ def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
     sent[place % len(sent)] ^= change
     with pytest.raises(BadMessage):
         # A size that has become larger is noticed with what follows.
-        assert two.open(bytes(sent)) + two.open(bytes(MOST_BYTES)) == [b"first", b"second"], "not noticed"
+        assert two.verify(bytes(sent)) + two.verify(bytes(MOST_BYTES)) == [b"first", b"second"], "not noticed"
 
 
 def test_a_message_is_not_taken_twice_in_another_order_or_back() -> None:
@@ -54,21 +54,21 @@ def test_a_message_is_not_taken_twice_in_another_order_or_back() -> None:
     first, second = one.sign(b"first"), one.sign(b"second")
     for come in (second, first + first):
         with pytest.raises(BadMessage, match="tag"):
-            _pair()[1].open(come)
+            _pair()[1].verify(come)
     with pytest.raises(BadMessage, match="tag"):
-        one.open(first)
-    assert two.open(first + second) == [b"first", b"second"]
+        one.verify(first)
+    assert two.verify(first + second) == [b"first", b"second"]
 
 
 def test_who_does_not_know_the_secret_sends_nothing() -> None:
     one, two = _pair(other=b"t")
     with pytest.raises(BadMessage, match="does not know the secret"):
-        two.open(one.sign(b""))
+        two.verify(one.sign(b""))
     with pytest.raises(BadMessage, match="our own greeting"):
-        Ends(b"s", b"1" * NONCE).open(one.greeting())
+        SignedMessages(b"s", b"1" * NONCE).verify(one.greeting())
     for come in (b"GET / HTTP/1.1\r\n", bytes(60), GREETING[:-1] + b"2"):
         with pytest.raises(BadMessage, match="no greeting"):
-            Ends(b"s", b"1" * NONCE).open(come)
+            SignedMessages(b"s", b"1" * NONCE).verify(come)
 
 
 def test_releases_understand_each_other() -> None:
@@ -78,19 +78,19 @@ def test_releases_understand_each_other() -> None:
     assert (
         one.sign(Hello(5, "a").encode()).hex() == "00000009565d95ffd3d5d1c281157478d2bcf94d000000000000000561"
     )
-    assert Way(together=False).encode().hex() == "00000000000000000001"
+    assert Mode(together=False).encode().hex() == "00000000000000000001"
     assert two.sign(encode_entry(7, b"")).hex() == "000000083eca1c6f5861892a29b1c41508a639810000000000000007"
 
 
 def test_a_large_message_is_refused_before_it_is_here() -> None:
     one, two = _pair()
     with pytest.raises(BadMessage, match="a message of 65544 bytes"):  # nothing is known before the hello
-        _pair()[1].open(one.sign(encode_entry(1, bytes(MOST_BYTES)))[:30])
+        _pair()[1].verify(one.sign(encode_entry(1, bytes(MOST_BYTES)))[:30])
     one, two = _pair()
-    two.open(one.sign(b""))
-    assert two.open(one.sign(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
+    two.verify(one.sign(b""))
+    assert two.verify(one.sign(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
     with pytest.raises(BadMessage, match="a message of"):
-        two.open(one.sign(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
+        two.verify(one.sign(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
 
 
 @given(st.integers(0, (1 << 63) - 1), st.text(), st.integers(1, LAST_NUMBER), st.binary())
@@ -100,13 +100,13 @@ def test_bodies_come_back(revision: int, name: str, number: int, value: bytes) -
     assert decode_entry(encode_entry(number, value)) == (number, value)
 
 
-@given(st.builds(Way, st.booleans(), st.booleans()))
-def test_a_way_comes_back_and_is_no_entry(way: Way) -> None:
-    assert decode_told(way.encode()) == way
-    assert decode_told(way.encode() + b"later") == way, "a later release may say more"
+@given(st.builds(Mode, st.booleans(), st.booleans()))
+def test_a_mode_comes_back_and_is_no_entry(mode: Mode) -> None:
+    assert decode_answer(mode.encode()) == mode
+    assert decode_answer(mode.encode() + b"later") == mode, "a later release may say more"
     with pytest.raises(BadMessage):
-        decode_entry(way.encode())
-    assert decode_told(encode_entry(LAST_NUMBER, b"")) == LAST_NUMBER
+        decode_entry(mode.encode())
+    assert decode_answer(encode_entry(LAST_NUMBER, b"")) == LAST_NUMBER
 
 
 @pytest.mark.parametrize("number", [0, LAST_NUMBER + 1, (1 << 64) - 1])
@@ -119,6 +119,6 @@ def test_a_number_that_no_key_has_is_refused(number: int) -> None:
 @given(st.binary(max_size=20))
 @example(b"12345678\xff")
 def test_bodies_of_any_bytes_are_read_or_refused(body: bytes) -> None:
-    for decode in (decode_hello, decode_entry, decode_told):
+    for decode in (decode_hello, decode_entry, decode_answer):
         with contextlib.suppress(BadMessage):
             decode(body)

@@ -1,23 +1,23 @@
-"""What both ends of a connection between two proxies have in common."""
+"""One end of a connection between two proxies."""
 
 import asyncio
 from typing import cast
 
-from proxy.log.combine.messages import Ends
+from proxy.log.combine.messages import SignedMessages
 
 
-class End(asyncio.Protocol):
-    """One end of the connection."""
+class PeerConnection(asyncio.Protocol):
+    """What both ends have in common."""
 
-    def __init__(self, ends: Ends) -> None:
-        self._ends = ends
+    def __init__(self, messages: SignedMessages) -> None:
+        self._messages = messages
         self._transport: asyncio.Transport | None = None
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the other end."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._ends.greeting())
+        self._transport.write(self._messages.greeting())
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Send nothing more."""
@@ -26,7 +26,7 @@ class End(asyncio.Protocol):
     def send(self, body: bytes) -> None:
         """Sign and send a message."""
         if self._transport is not None and not self.is_lost:
-            self._transport.write(self._ends.sign(body))
+            self._transport.write(self._messages.sign(body))
 
     def close(self) -> None:
         """Close the connection at once."""
