@@ -31,12 +31,13 @@ proxy key    the key that shows that an incarnation lives; it has the proxy's le
 peer         another proxy of the tree
 member       of etcd: one of its servers
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
-follow       to read the log as it grows
+follow       to read the log as it grows, as each proxy does (`LogFollower`)
 copy         a tree that `zketcd follow` keeps like another one, its source
+follower     the process `zketcd follow`
 base         of a copy: the snapshot by its follower that its log continues; a new one replaces the log
-standby      the follower of a copy that takes over if the tree is lost
+standby      a copy that takes over if the tree is lost; its follower shows that it lives
 seal         in a record: where the tree has moved; no later entry counts
-item         what the follower makes of the watch: an entry to apply, a proxy that came or went, a new record
+item         what the order makes of the watch: an entry to apply, a proxy that came or went, a new record
 machine      the state machine: tree, sessions and counters, and how an entry changes them
 session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client
 attach       to move a session to the incarnation of the proxy that its client has connected to

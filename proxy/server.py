@@ -271,7 +271,7 @@ class Server(BaseServer):
 
     def _judge_standby(self) -> None:
         """Outcomes are about to be sent. If this process stood still, the standby may be silent by now."""
-        staleness = self.log.follow.staleness
+        staleness = self.log.follower.staleness
         if staleness.standby.is_silent:
             self.connections.abort()
             staleness.judge()

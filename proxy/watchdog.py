@@ -97,7 +97,7 @@ class Watchdog:
         failures = sum(calls.failures[method, kind] for method in _METHODS for kind in _KINDS)
         fails, self._failures = failures != self._failures, failures
         silent = now - self._answered_at > _SILENCE
-        return not (silent or fails or log.outbox.is_held) and log.follow.live.is_set()
+        return not (silent or fails or log.outbox.is_held) and log.follower.live.is_set()
 
     def _progresses(self) -> bool:
         """Whether work in slices, for which the log or clients have to wait, has had a slice since."""

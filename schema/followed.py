@@ -82,7 +82,7 @@ def followed_after(body: bytes) -> int:
 
 
 class Lag(NamedTuple):
-    """How far a tree is behind the one that it follows, as its follower last said."""
+    """How far a tree is behind the one that it follows, as `zketcd follow` last said."""
 
     level_ms: int  # when it was last level with its source: milliseconds since 1970; 0: not yet
     behind: int  # transactions or requests that the source is known to have, and the tree has not
@@ -104,10 +104,10 @@ def decode_lag(value: bytes) -> Lag:
 
 
 class Sign(NamedTuple):
-    """The sign of life of a follower, in its source's etcd."""
+    """The sign of life of a `zketcd follow`, in its source's etcd."""
 
     within: int  # seconds for which the source's proxies may serve without another one, at most
-    revision: int  # of the source's etcd: the follower held the copy when that was made, or later; 0: unknown
+    revision: int  # of the source's etcd: it held the copy when that was made, or later; 0: unknown
     cluster_id: int  # of the copy's etcd
     prefix: str  # of the copy
 

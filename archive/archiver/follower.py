@@ -23,8 +23,8 @@ from archive.files.store import Missing, Store
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.follow.follow import Follow, NotContinued
-from proxy.log.follow.follower import Apply, Item, RecordChanged
+from proxy.log.follow.log_follower import LogFollower, NotContinued
+from proxy.log.follow.log_order import Apply, Item, RecordChanged
 from proxy.log.load.pages import UnusableSnapshot, read_pages
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
@@ -259,12 +259,14 @@ class _Attempt:
         self._queue: deque[Item] = deque()
         self._waiting = 0  # bytes in the queue
         self._arrived = asyncio.Event()
-        self._follow = Follow(archiver._etcd, archiver._keys, self._machine, consumer=self, clock=self._clock)
+        self._follower = LogFollower(
+            archiver._etcd, archiver._keys, self._machine, consumer=self, clock=self._clock
+        )
         self._sealed: TreeSealed | None = None  # nothing arrives any more
 
     async def run(self) -> None:
         """Raises what ends it: TreeSealed once everything before the seal is archived."""
-        items = await self._follow.continue_from(self._loaded)
+        items = await self._follower.continue_from(self._loaded)
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
         copies: _Copies = asyncio.Queue()
@@ -273,7 +275,7 @@ class _Attempt:
     async def _arrivals(self) -> None:
         """Follow the log for ever, or up to its seal."""
         try:
-            await self._follow.run()
+            await self._follower.run()
         except TreeSealed as error:
             self._sealed = error
             self._arrived.set()
@@ -283,7 +285,7 @@ class _Attempt:
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect soon."""
         if not self._queue:
-            self._follow.follower.retain(self._machine.applied, items)
+            self._follower.order.retain(self._machine.applied, items)
         self._queue.extend(items)
         self._waiting += sum(len(item.value) for item in items if isinstance(item, Apply))
         if self._waiting > _MOST_WAITING:
@@ -324,7 +326,7 @@ class _Attempt:
                 flushed = now
             if not self._writer.pending:
                 self._stats.complete = known.clock / 1000
-                if now - completed >= intervals.complete and math.isfinite(self._follow.staleness.age):
+                if now - completed >= intervals.complete and math.isfinite(self._follower.staleness.age):
                     await self._writer.complete(known)
                     completed = now
             self._stats.pending = self._waiting + self._writer.pending
@@ -332,11 +334,11 @@ class _Attempt:
 
     def _known(self) -> Point:
         """Everything up to this point is applied: etcd had nothing more when it was asked last."""
-        age = self._follow.staleness.age
+        age = self._follower.staleness.age
         clock = int((self._clock.time() - age) * 1000) if math.isfinite(age) else 0
         return self._point._replace(
             clock=max(clock, self._point.clock),
-            position=max(self._point.position, self._follow.follower.revision),
+            position=max(self._point.position, self._follower.order.revision),
         )
 
     async def _apply(self, copies: _Copies) -> None:

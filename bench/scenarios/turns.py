@@ -25,7 +25,7 @@ from bench.stages.meter import OUTSIDE, Meter
 from proxy.admin.commands import Commands
 from proxy.admin.json_text import encode
 from proxy.etcd.model import KeyValue
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 from proxy.log.slices import in_slices
 from proxy.options.words import KNOWN
 from proxy.server import Server
@@ -358,13 +358,13 @@ async def _loaded_anew(stage: Stage, count: int) -> Callable[[], object]:
 async def _caught_up(stage: Stage, count: int) -> Callable[[], object]:
     """Entries of ten proxies, in the order of their names, as they are read after an outage."""
     keys = Keyspace("/behind")
-    follower = Follower(keys)
+    order = LogOrder(keys)
     entries = [
         KeyValue(keys.entry(f"{of:016x}", number), b"", 1, 2 + 10 * number + of, 1, 0)
         for of in range(10)
         for number in range(1, count // 10 + 1)
     ]
-    return lambda: _as_the_proxys(partial(follower.catch_up, 10 * count, entries, [], None))
+    return lambda: _as_the_proxys(partial(order.catch_up, 10 * count, entries, [], None))
 
 
 async def _as_the_proxys(work: Callable[[Pause], _Result]) -> _Result:

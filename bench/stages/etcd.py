@@ -79,7 +79,7 @@ class CountingEtcd:
         finally:
             self.counts = counts
             self._meter.enter(former)
-        # The events of a Txn mostly arrive before its answer: the follower handles them first.
+        # The events of a Txn mostly arrive before its answer: LogFollower handles them first.
         loop = asyncio.get_running_loop()
         stage = BACKGROUND if former == BACKGROUND else APPEND
         return loop.call_soon(loop.call_soon, self._give, stage, response, on_answer)

@@ -24,7 +24,7 @@ CALLBACKS = {
 """Whose work a callback of the event loop is, by the module of its method."""
 TASKS = {
     "proxy.log.append.appender": APPEND,
-    "proxy.log.follow.follow": FOLLOWER,
+    "proxy.log.follow.log_follower": FOLLOWER,
     "proxy.etcd.leases": BACKGROUND,
     "proxy.etcd.status_poller": BACKGROUND,
     "proxy.frontend.session_timer": BACKGROUND,

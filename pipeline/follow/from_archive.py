@@ -17,7 +17,7 @@ from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import Again, NotThere, OtherSource, Reading
 from pipeline.follow.target import Origin
-from proxy.log.follow.follower import Apply
+from proxy.log.follow.log_order import Apply
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected

@@ -17,8 +17,8 @@ from pipeline.follow.target import Origin
 from pipeline.follow.vouching import vouch
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
-from proxy.log.follow.follow import Follow, NotContinued
-from proxy.log.follow.follower import Apply, Item
+from proxy.log.follow.log_follower import LogFollower, NotContinued
+from proxy.log.follow.log_order import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
@@ -79,7 +79,7 @@ class _Full(Exception):
 
 
 class _Following(Reading):
-    """What is followed arrives here: `proxy.log.follow.follow.Consumer`."""
+    """What is followed arrives here: `proxy.log.follow.log_follower.Consumer`."""
 
     def __init__(self, etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
         super().__init__(loaded.machine, loaded.cluster_id, keys.prefix.decode())
@@ -87,7 +87,7 @@ class _Following(Reading):
         self._keys = keys
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
-        self._follow = Follow(etcd, keys, loaded.machine, consumer=self)
+        self._follow = LogFollower(etcd, keys, loaded.machine, consumer=self)
 
     @override
     async def run(self) -> None:
@@ -109,14 +109,14 @@ class _Following(Reading):
     async def _wait_until_taken(self) -> None:
         """Read on, as after a break, once all that has arrived is applied."""
         await self.taken.wait()
-        revision = self._follow.follower.revision
+        revision = self._follow.order.revision
         reads = MonotonicReads(self._etcd, revision)
         try:
             caught = await catch_up(reads, self._keys, self.machine.applied, revision)
         except (Truncated, OldAnswers) as error:
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
-        self._follow = Follow(self._etcd, self._keys, self.machine, consumer=self)
+        self._follow = LogFollower(self._etcd, self._keys, self.machine, consumer=self)
 
     @override
     def level_at(self) -> float | None:
@@ -128,7 +128,7 @@ class _Following(Reading):
     def deliver(self, items: list[Item]) -> None:
         """Entries have taken effect."""
         if not self.has_more:
-            self._follow.follower.retain(self.machine.applied, items)
+            self._follow.order.retain(self.machine.applied, items)
         for item in items:
             if isinstance(item, Apply):
                 self._arrive(item)

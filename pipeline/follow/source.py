@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from pipeline.follow.output import Stuck
 from pipeline.follow.target import Origin
-from proxy.log.follow.follower import Apply
+from proxy.log.follow.log_order import Apply
 from proxy.log.record import TreeSealed
 from proxy.state.machine import Machine
 from schema.entry import Entry

@@ -89,7 +89,7 @@ class AimedFaults:
                     and host is not None
                     and not server.log.applier.worker.is_whole
                 ):
-                    host.call_soon(server.log.follow.distrust)
+                    host.call_soon(server.log.follower.distrust)
                     cluster.host.call_later(1.0, look)
                     return
             cluster.host.call_later(_LOOK, look)

@@ -503,7 +503,7 @@ class Nemesis:
         def distrust() -> None:
             proxy = self._proxy()
             if proxy is not None and proxy.serving and proxy.server is not None and proxy.host is not None:
-                proxy.host.call_soon(proxy.server.log.follow.distrust)
+                proxy.host.call_soon(proxy.server.log.follower.distrust)
 
         seconds = self._random.choice((0.3, 1.0, 5.0))
         return Fault("", f"a proxy each {seconds} s", every(self._subject.cluster.host, seconds, distrust))

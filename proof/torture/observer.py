@@ -16,8 +16,8 @@ from proof.simulation.proxies import PREFIX
 from proof.torture.cluster import ROOT
 from proxy.etcd.client import EtcdClient
 from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
-from proxy.log.follow.follow import Follow
-from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
+from proxy.log.follow.log_follower import LogFollower
+from proxy.log.follow.log_order import Apply, Item, ProxyCame, ProxyGone
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT
 from proxy.state.machine import Machine
@@ -52,7 +52,9 @@ class Observer:
         self.oracle = Oracle(clock, 0)
         self.oracle.listeners.expired = self.expired
         self._restored = False  # etcd was restored, and what it has is delivered next
-        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, consumer=self, successor=self)
+        self._follower = LogFollower(
+            self._etcd, self._keys, self.oracle.machine, consumer=self, successor=self
+        )
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -62,11 +64,11 @@ class Observer:
         """
         try:
             loaded = await load_as_of(self._etcd, self._keys)
-            items = await self._follow.continue_from(loaded)
+            items = await self._follower.continue_from(loaded)
             self._continue_from(loaded.machine)
             self.deliver(items)
             async with asyncio.TaskGroup() as group:
-                task = group.create_task(self._follow.run())
+                task = group.create_task(self._follower.run())
                 yield
                 task.cancel()
         finally:
@@ -121,7 +123,7 @@ class Observer:
         if machine is not self.oracle.machine:
             self.lost = True
             self._continue_from(machine)
-            self._follow.staleness.trust()
+            self._follower.staleness.trust()
 
     def stopped_serving(self, reason: str) -> None:
         """There are no clients here."""
@@ -136,7 +138,7 @@ class Observer:
         if not is_wrong:
             with suppress(Truncated):
                 cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
-                revision = self._follow.follower.revision
+                revision = self._follower.order.revision
                 caught = await catch_up(self._etcd, self._keys, machine.applied, revision)
                 return Loaded(machine, caught, None, False, cluster_id, 0, 0, ())
         return await load_as_of(self._etcd, self._keys)

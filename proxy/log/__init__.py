@@ -6,17 +6,17 @@ So no request races with another, and a write costs etcd a part of one put, howe
 
 The path of a write, by the names to search for:
 
-    Outbox.submit_all      a client's writes wait                      append/outbox.py
-    Appender._pump         there is room for one more Txn              append/appender.py
-    Outbox.cut             all that waits becomes one entry, numbered  append/outbox.py
-    Incarnation.append     its Txn: two compares and one put           append/registration.py
-      - - - etcd - - -     the entry has a revision now, its position
-    Follow._take_message   the watch delivers it, to every proxy       follow/follow.py
-    Follower.items_of      it takes its place in the order             follow/follower.py
-    Log.deliver            what takes effect goes to the applier       log.py
-    StateWorker.run        in slices, which end where the work pauses  slices.py
-    Applier._apply_own     request by request: the state changes       applier.py
-    Pending.answer         the client's reply                          append/pending.py
+    Outbox.submit_all          a client's writes wait                      append/outbox.py
+    Appender._pump             there is room for one more Txn              append/appender.py
+    Outbox.cut                 all that waits becomes one entry, numbered  append/outbox.py
+    Incarnation.append         its Txn: two compares and one put           append/registration.py
+      - - - etcd - - -         the entry has a revision now, its position
+    LogFollower._take_message  the watch delivers it, to every proxy       follow/log_follower.py
+    LogOrder.items_of          it takes its place in the order             follow/log_order.py
+    Log.deliver                what takes effect goes to the applier       log.py
+    StateWorker.run            in slices, which end where the work pauses  slices.py
+    Applier._apply_own         request by request: the state changes       applier.py
+    Pending.answer             the client's reply                          append/pending.py
 
 At another proxy the path ends with `Applier._apply_other`. Its `_fire` passes the watch events to
 `WatchTable.fire` (proxy.state.watches), which calls `Connection.notify` of each client that watches.

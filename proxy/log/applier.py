@@ -19,7 +19,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.follower import (
+from proxy.log.follow.log_order import (
     Apply,
     EntriesGone,
     Gap,
@@ -191,7 +191,7 @@ class Applier:
                 case ProxyCame() | ProxyGone() | Gap() | EntriesGone():
                     self._notice(item)
                 case RecordChanged():
-                    pass  # `Follow` has the record
+                    pass  # `LogFollower` has the record
                 case _:
                     assert_never(item)
             if self._backlog:

@@ -22,8 +22,8 @@ from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.copy_lag import CopyLag
-from proxy.log.follow.follow import Follow
-from proxy.log.follow.follower import EntriesGone, Gap, Item, ProxyCame, ProxyGone
+from proxy.log.follow.log_follower import LogFollower
+from proxy.log.follow.log_order import EntriesGone, Gap, Item, ProxyCame, ProxyGone
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.living import LivingProxies, Peer, living_proxy
 from proxy.log.load.start import load_to_serve
@@ -82,7 +82,7 @@ class Log:
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
         #: What requests have changed, for those that read it.
         self.recent = Recent(machine, self.applier)
-        self.follow = Follow(
+        self.follower = LogFollower(
             context.etcd,
             context.keys,
             machine,
@@ -94,14 +94,16 @@ class Log:
             standby=Standby(context.etcd, context.keys, context.settings.standby_within, clock),
         )
         #: Reads for the syncs that are in no entry.
-        self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
+        self.head = HeadReader(
+            context, self.outbox, self.follower, lambda proven: self.applier.apply([proven])
+        )
         peers = self.applier.peers
         peers.clock_changed = self._clock_changed
         self.combining = Combining(
             context, self.living, lambda: peers.quiet_for(clock.time_ns() // 1_000_000)
         )
         self.incarnations = Incarnations(
-            context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
+            context, self.outbox, self.head, self.follower, self.combining, sessions, stopped_serving
         )
         self._lag = CopyLag(context.etcd, context.keys.lag)
         self._running: list[asyncio.Task[None]] = []
@@ -117,12 +119,12 @@ class Log:
     @property
     def is_copy(self) -> bool:
         """As `SeenRecord.is_copy`."""
-        return self.follow.record.is_copy
+        return self.follower.record.is_copy
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
         incarnations, current = self.incarnations, self.incarnations.registration.current
-        staleness = self.follow.staleness
+        staleness = self.follower.staleness
         return Contact(
             silence=staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
@@ -137,7 +139,8 @@ class Log:
 
     def status(self) -> LogStatus:
         """The state of the log, for operators and for the writer of snapshots."""
-        current, follow, outbox = self.incarnations.registration.current, self.follow, self.outbox
+        current, follower, outbox = self.incarnations.registration.current, self.follower, self.outbox
+        standby = follower.staleness.standby
         return LogStatus(
             living=self.living,
             peers=self.applier.peers,
@@ -146,22 +149,22 @@ class Log:
             is_registered=not current.is_over,
             is_full=outbox.is_full,
             pressure=None if outbox.space is None else outbox.space.pressure,
-            record=follow.record.value,
+            record=follower.record.value,
             position=self.applier.position,
             backlog=self.applier.backlog,
             outstanding=outbox.outstanding,
             unanswered=outbox.unanswered,
-            age=follow.staleness.age,
-            replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
-            fell_back=follow.last_load.fell_back,
+            age=follower.staleness.age,
+            replayed=(follower.last_load.log_bytes, follower.last_load.log_requests),
+            fell_back=follower.last_load.fell_back,
             combined=self.combining.state,
-            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
+            standby_silence=standby.silence if standby.is_needed else None,
             lag=self._lag.value,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
         """As Space.learned."""
-        record, space = self.follow.record.value, self.outbox.space
+        record, space = self.follower.record.value, self.outbox.space
         assert space is not None
         interval = space.learned(in_use, quota, None if record is None else record.current, log_bytes)
         if space.needs_entry():
@@ -241,7 +244,7 @@ class Log:
             timeout=timeout,
         )
         self.machine.replace(loaded.machine)
-        self.deliver(await self.follow.continue_from(loaded))
+        self.deliver(await self.follower.continue_from(loaded))
 
     async def start(self, copies: Callable[[], None] = lambda: None) -> None:
         """Follow the log and register; returns when the state is caught up with etcd as of now.
@@ -249,9 +252,9 @@ class Log:
         If the tree is a copy, `copies` is called when the state is caught up, and this proxy writes nothing
         until the tree is complete.
         """
-        self._run(self.follow.run(), "follow the log")
+        self._run(self.follower.run(), "follow the log")
         if self.is_copy:
-            await self._until(self.follow.staleness.caught_up())
+            await self._until(self.follower.staleness.caught_up())
             log.warning(
                 "the tree under %s follows another one, now at zxid 0x%x: waiting for `zketcd follow"
                 " --finish`",
@@ -260,17 +263,17 @@ class Log:
             )
             reads = self.context.tasks.start(self._lag.run(), "read how far the tree is behind")
             copies()
-            await self._until(self.follow.record.complete.wait())
+            await self._until(self.follower.record.complete.wait())
             reads.cancel()
             await self.applier.worker.drained()
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
-        if self.follow.last_load.cluster_id != self.machine.cluster_id:
+        if self.follower.last_load.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
-            self.incarnations.new_epoch(self.follow.last_load.cluster_id, self.machine.zxid)
-        keep_alive = self.incarnations.registration.keep_alive(lambda: self.follow.staleness.cut_off)
+            self.incarnations.new_epoch(self.follower.last_load.cluster_id, self.machine.zxid)
+        keep_alive = self.incarnations.registration.keep_alive(lambda: self.follower.staleness.cut_off)
         self._run(keep_alive, "keep this proxy's lease alive")
         self._run(self.incarnations.run(), "keep an incarnation")
-        await self._until(self.incarnations.ready.wait(), self.follow.staleness.caught_up())
+        await self._until(self.incarnations.ready.wait(), self.follower.staleness.caught_up())
         self._loaded()
 
     def _run(self, work: Coroutine[Any, Any, None], what: str) -> None:
@@ -328,9 +331,9 @@ class Log:
         """Apply items of the log."""
         self.applier.apply(items)
         self.combining.applied()
-        if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
-            self.follow.follower.retain(self.machine.applied)
-        self.head.delivered(self.follow.follower.revision)
+        if self.applier.worker.done:  # while entries wait to be applied, the order is ahead of the state
+            self.follower.order.retain(self.machine.applied)
+        self.head.delivered(self.follower.order.revision)
 
     async def load_anew(self, *, is_wrong: bool) -> Loaded:
         """Load the tree as it is now."""
@@ -355,21 +358,21 @@ class Log:
         """The state was replaced. `zxid`: the last one of the former state, which clients have seen."""
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self.recent.replaced()
-        self.follow.staleness.trust()
+        self.follower.staleness.trust()
         if self.is_copy:
             if restored:
                 self.stopped_serving("etcd was restored from a backup: clients may have seen what is undone")
             return
         self.incarnations.check_known(restored=restored)
         if restored:
-            self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
+            self.incarnations.new_epoch(self.follower.last_load.cluster_id, zxid)
         self.incarnations.appender.make_room()
         self._loaded()
 
     def _loaded(self) -> None:
         # Proxies that came since the former state are delivered after that was freed, which can take long.
         living = {proxy.incarnation for proxy in self.living}
-        self._sessions.loaded(living | self.follow.follower.living.keys())
+        self._sessions.loaded(living | self.follower.order.living.keys())
 
     def _clock_changed(self, name: str, peer: Peer) -> None:
         """The clock of another proxy begins or ceases to differ from ours."""
@@ -445,6 +448,6 @@ class Log:
             found.ours,
         )
         if self.is_copy:
-            self.follow.distrust()  # only the follower of the other tree writes here
+            self.follower.distrust()  # only `zketcd follow` writes here
         else:
             self._disagreed(found)

@@ -142,7 +142,7 @@ class LogStatus(NamedTuple):
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
     standby_silence: float | None = None  # seconds since it was heard; None: clients are served without one
-    lag: Lag | None = None  # how far it is behind, as its follower has said
+    lag: Lag | None = None  # how far it is behind, as `zketcd follow` has said
 
     @property
     def is_eldest(self) -> bool:

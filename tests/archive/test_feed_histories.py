@@ -17,7 +17,7 @@ from codec.client import Request as ClientRequest
 from codec.client import create, create_container, create_ttl, delete, multi, set_acl, set_data
 from codec.jute import Acl
 from lab.servers.waiting import eventually
-from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.state import capture
 from proxy.state.feed import Id, id_of
 from schema.entry import Kind, Request, encode_close, encode_node_due
@@ -34,7 +34,7 @@ class History:
         self.tree = Tree()
         self._random = Random(seed)
         self._seen = self._made = 0
-        self._follower = Follower(self.tree.keys)
+        self._order = LogOrder(self.tree.keys)
         self.machine = capture.new_machine(self.tree.store.cluster_id)
         #: The nodes after each request that has changed them, by its zxid.
         self.states: dict[int, _Nodes] = {0: self._nodes()}
@@ -47,7 +47,7 @@ class History:
         """Apply what is new, request by request."""
         for events in self.tree.store.history_from(self._seen + 1):
             self._seen = events[0].kv.mod_revision
-            for item in self._follower.items_of(events):
+            for item in self._order.items_of(events):
                 if not isinstance(item, Apply):
                     continue
                 entry = item.decode()

@@ -276,7 +276,7 @@ async def test_a_proxy_that_may_not_load_its_tree_anew_does_so_when_it_may_again
     client = EtcdClient([etcd.endpoint], user="tenant", password="secret")
     proxy = await Proxy(client, _PREFIX).start()
     await asyncio.to_thread(password.revoke_role)
-    proxy.log.follow.distrust()
+    proxy.log.follower.distrust()
     await until(lambda: "cannot catch up with the log yet: etcdserver: permission denied" in caplog.text)
     await asyncio.to_thread(password.return_role)
     await until(lambda: proxy.log.stats.reloads == 1)

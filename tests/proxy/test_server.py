@@ -288,7 +288,7 @@ async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> No
             return await load_anew(is_wrong=is_wrong)
 
         with mock.patch.object(server.log, "load_anew", load_later):
-            server.log.follow.distrust()
+            server.log.follower.distrust()
             assert await client.rest() == b""
             late = await Client.open(server)
             late.send(connect(4000)[:-1] + b"\1")  # it may be served read-only

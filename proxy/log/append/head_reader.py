@@ -17,7 +17,7 @@ from proxy.etcd.versions import reads_are_new
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context
-from proxy.log.follow.follow import Follow
+from proxy.log.follow.log_follower import LogFollower
 from proxy.log.follow.question import Question
 
 log = logging.getLogger(__name__)
@@ -29,14 +29,14 @@ class HeadReader:
     """Reads for the syncs of one proxy."""
 
     def __init__(
-        self, context: Context, outbox: Outbox, follow: Follow, proven: Callable[[Proven], None]
+        self, context: Context, outbox: Outbox, follower: LogFollower, proven: Callable[[Proven], None]
     ) -> None:
         """`proven` is called when everything is delivered that the syncs of a read have to wait for."""
         self._etcd = context.etcd
         self._machine = context.machine
         self._outbox = outbox
-        self._follower = follow.follower
-        self._watch_guard = follow.watch_guard
+        self._order = follower.order
+        self._watch_guard = follower.watch_guard
         self._proven = proven
         self._now = context.environment.clock.perf_counter
         self._is_trusted = False  # linearizable reads of this etcd are never old
@@ -53,7 +53,7 @@ class HeadReader:
         asked = self._outbox.syncs.ask()
         if asked is None:
             return
-        question = Question(self._follower, self._machine.applied, self._now())
+        question = Question(self._order, self._machine.applied, self._now())
         if not self._is_trusted or len(question.txns) > 1:
             self._outbox.append_syncs()
         else:

@@ -22,7 +22,7 @@ from proxy.log.append.registration import Registration
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import MonotonicReads, took_effect
-from proxy.log.follow.follow import Follow
+from proxy.log.follow.log_follower import LogFollower
 from schema.entry import Kind, encode_carry_over, encode_epoch
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Incarnations:
         context: Context,
         outbox: Outbox,
         head: HeadReader,
-        follow: Follow,
+        follower: LogFollower,
         combining: Combining,
         sessions: SessionKeeper,
         stopped: Callable[[str], None],
@@ -53,12 +53,12 @@ class Incarnations:
         """`stopped(reason)`: clients have to go to another proxy."""
         self._context = context
         self._outbox = outbox
-        self._follow = follow
-        self._follower = follow.follower
+        self._follower = follower
+        self._order = follower.order
         self._sessions = sessions
         self._stopped = stopped
-        self.registration = Registration(context, self._not_registered, lambda: follow.record.revision)
-        self.appender = Appender(context, outbox, head, follow.watch_guard, combining, self._refused)
+        self.registration = Registration(context, self._not_registered, lambda: follower.record.revision)
+        self.appender = Appender(context, outbox, head, follower.watch_guard, combining, self._refused)
         self._former: list[_Former] = []
         self._stopped_by_refusal = False  # since the last registration
         #: Set once the first incarnation is registered, or etcd is too full to register one.
@@ -85,7 +85,7 @@ class Incarnations:
             self._stopped_by_refusal = False
             self._context.stats.incarnations += 1
             if not incarnation.is_over:
-                self._follower.expect(incarnation.name, incarnation.revision)
+                self._order.expect(incarnation.name, incarnation.revision)
                 self._sessions.registered(incarnation.name)
                 self.appender.start(incarnation)
             self.ready.set()
@@ -129,7 +129,7 @@ class Incarnations:
         That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
         """
         machine, own = self._context.machine, self._outbox.incarnation
-        if not restored and (own in machine.applied or self._follower.knows(own)):
+        if not restored and (own in machine.applied or self._order.knows(own)):
             return
         self.appender.stop()
         for pending, error in self._outbox.abandon():
@@ -153,19 +153,19 @@ class Incarnations:
         etcd's watch may have left one out (its issue 17529). Sent again, its requests would be in the log
         twice. The stream has passed the key's deletion, so what a read does not find cannot follow.
         """
-        keys, follow = self._context.keys, self._follow
+        keys, follower = self._context.keys, self._follower
         while number := self._outbox.first_sent:
             left_out = False
-            if follow.staleness.right:  # else the state is being loaded
-                reads = MonotonicReads(self._context.etcd, self._follower.revision)
+            if follower.staleness.right:  # else the state is being loaded
+                reads = MonotonicReads(self._context.etcd, self._order.revision)
                 try:
                     if not (left_out := await took_effect(reads, keys, old, number)):
                         return
                 except EtcdError as error:
                     log.warning("cannot ask etcd which entries of %s took effect: %s", old, error)
-            if left_out and follow.staleness.right and number == self._outbox.first_sent:
+            if left_out and follower.staleness.right and number == self._outbox.first_sent:
                 log.error("etcd's watch has left out entry %d of %s", number, old)
-                follow.distrust()
+                follower.distrust()
             await asyncio.sleep(_PAUSE)
 
     def _carry_over(self, old: str, former: _Former) -> None:

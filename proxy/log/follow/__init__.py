@@ -1,10 +1,10 @@
 """Following the log: from etcd's watch to items in the order in which they take effect.
 
-`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), by a copy
-(`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What the items do is
-their consumer's business.
+`LogFollower` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), by
+`zketcd follow` (`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What
+the items do is their consumer's business. "The follower" alone is the process `zketcd follow`, here too.
 
-The order of entries is made here, by rules 1.2 to 1.5 and 2.8 of docs/architecture.md. Every follower comes
+The order of entries is made here, by rules 1.2 to 1.5 and 2.8 of docs/architecture.md. Each of them comes
 to the same order, whatever it has missed and whenever it starts.
 
 What can be missed. A watch breaks, hangs, or leaves something out, and all that must be found:
@@ -24,13 +24,13 @@ What can be missed. A watch breaks, hangs, or leaves something out, and all that
 
 In which order to read:
 
-follower     the order: events in, items out. Pure. tests/proxy/log/follower.txt has it as a script
-follow       the watch, and what is done after a break
-catch_up     what is read after a break, and at a start
-copy_lag     how far a copy is behind its source
-seen_record  the record: whether the tree can still be served, and is a copy of another one
-question     what etcd has that is not applied, and whether the watch has delivered it since. Pure
-staleness    whether clients may see the state: it has to be right, and recent
+log_order      the order: events in, items out. Pure. tests/proxy/log/log_order.txt has it as a script
+log_follower   the watch, and what is done after a break
+catch_up       what is read after a break, and at a start
+copy_lag       how far a copy is behind its source
+seen_record    the record: whether the tree can still be served, and is a copy of another one
+question       what etcd has that is not applied, and whether the watch has delivered it since. Pure
+staleness      whether clients may see the state: it has to be right, and recent
 standby_signs  whether the follower of a copy lives, if clients may not be served without it
-watch_guard  whether the watch hangs
+watch_guard    whether the watch hangs
 """

@@ -26,7 +26,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.follow.follower import order_of
+from proxy.log.follow.log_order import order_of
 from proxy.log.foreign import ours
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
@@ -70,7 +70,7 @@ class Caught(NamedTuple):
 class Loaded(NamedTuple):
     """A state, and its place in the log.
 
-    A follower that is restarted with the state's `applied` and then given `caught` continues exactly here.
+    A `LogOrder` that is restarted with the state's `applied` and then given `caught` continues exactly here.
     """
 
     machine: Machine

@@ -1,4 +1,4 @@
-"""Reads how far a copy is behind its source, as its follower says it about once a second."""
+"""Reads how far a copy is behind its source, as `zketcd follow` says it about once a second."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ log = logging.getLogger(__name__)
 
 
 class CopyLag:
-    """The lag that the follower of a copy has reported last."""
+    """The lag that `zketcd follow` has reported last."""
 
     def __init__(self, etcd: Reads, key: bytes) -> None:
         self._etcd = etcd
         self._key = key
-        #: None: the follower has said nothing yet. While it does not run, this stays as it was.
+        #: None: it has said nothing yet. While it does not run, this stays as it was.
         self.value: Lag | None = None
 
     async def run(self) -> None:
         """Read it, for ever."""
         while True:
-            with suppress(EtcdError):  # the follower of the log reports an etcd that does not answer
+            with suppress(EtcdError):  # `LogFollower` reports an etcd that does not answer
                 found = (await self._etcd.range(Get(self._key), _TIMEOUT)).kvs
                 try:
                     self.value = decode_lag(found[0].value) if found else self.value

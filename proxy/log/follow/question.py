@@ -8,7 +8,7 @@ entries that were truncated before they were delivered are not overlooked.
 A program that uses the prefix may have put any number of keys. Where these fill a range, `Staleness` asks on:
 otherwise what is behind them, and new, would not be found; or this proxy would never know that nothing is.
 
-What the watch has delivered is not taken for applied: after a break the follower is ahead of the applier for
+What the watch has delivered is not taken for applied: after a break the order is ahead of the applier for
 as long as a load takes.
 """
 
@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from proxy.etcd.model import MOST_OPS, EtcdUnknown, Get, KeyValue, RangeResult, Txn, TxnResult
-from proxy.log.follow.follower import Follower, order_of
+from proxy.log.follow.log_order import LogOrder, order_of
 from proxy.log.foreign import ours
 
 _MOST_KEYS = 100  # of one range
@@ -27,13 +27,13 @@ _MOST_FURTHER = 16  # times that a question asks on behind these
 class Question:
     """One question: what to ask, and after `answered`, what the answer means."""
 
-    def __init__(self, follower: Follower, applied: Mapping[str, int], began: float) -> None:
+    def __init__(self, order: LogOrder, applied: Mapping[str, int], began: float) -> None:
         """`applied`: the last number of each incarnation. `began`: now, by the clock of whoever asks."""
         self.began = began
-        self._follower = follower
-        self._processed = follower.revision
-        self._living = tuple(follower.living)
-        keys = follower.keys
+        self._order = order
+        self._processed = order.revision
+        self._living = tuple(order.living)
+        keys = order.keys
         self._asked = [Get(keys.proxies, keys.proxies_end, keys_only=True)]
         start = keys.log
         for incarnation in sorted(applied, key=keys.entries_of):
@@ -61,7 +61,7 @@ class Question:
         if (oldest := min(answer.revision for answer in answers)) < self._processed:
             raise EtcdUnknown(f"an answer as of revision {oldest}, after {self._processed}")
         found = [each for answer in answers for each in answer.responses if isinstance(each, RangeResult)]
-        keys = self._follower.keys
+        keys = self._order.keys
         if not self._further:
             self._proxies = {keys.parse(pair.key).incarnation: pair for pair in ours(keys, found[0].kvs)}
             self._gone = [name for name in self._living if name not in self._proxies]
@@ -69,7 +69,7 @@ class Question:
         came = [pair for name, pair in self._proxies.items() if name not in self._living]
         # A key that was there when the watch had passed it, and still is, was there all the time.
         unseen = any(pair.mod_revision <= self._processed for pair in came)
-        self.left_out = unseen or self._follower.left_out(self._entries) is not None
+        self.left_out = unseen or self._order.left_out(self._entries) is not None
         self.newest = max((pair.mod_revision for pair in (*self._entries, *came, *found[-1].kvs)), default=0)
         if not self.left_out:
             self._bound = answers[-1].revision if further or is_cut else self.newest
@@ -81,7 +81,7 @@ class Question:
 
     def _take_entries(self, answers: Iterable[tuple[Get, RangeResult]]) -> tuple[list[Get], bool]:
         """Take those of the log. Returns what is behind keys that are not ours, and whether ours are left."""
-        keys = self._follower.keys
+        keys = self._order.keys
         further: list[Get] = []
         is_cut = False
         for get, found in answers:
@@ -103,18 +103,16 @@ class Question:
     @property
     def is_delivered(self) -> bool:
         """Whether the watch has delivered what was found. An entry may wait for its predecessor."""
-        follower = self._follower
-        return follower.revision >= self.newest and not any(name in follower.living for name in self._gone)
+        order = self._order
+        return order.revision >= self.newest and not any(name in order.living for name in self._gone)
 
     def is_applied(self, applied: Mapping[str, int]) -> bool:
         """Whether everything that was there is applied. `applied`: the last number of each incarnation."""
-        follower = self._follower
-        if self._delivered is None and follower.revision >= self._bound and self.is_delivered:
-            self._delivered = dict(follower.numbers)
+        order = self._order
+        if self._delivered is None and order.revision >= self._bound and self.is_delivered:
+            self._delivered = dict(order.numbers)
         return self._delivered is not None and all(
-            applied.get(name, 0) >= number
-            for name, number in self._delivered.items()
-            if name in follower.living
+            applied.get(name, 0) >= number for name, number in self._delivered.items() if name in order.living
         )
 
 

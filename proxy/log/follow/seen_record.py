@@ -1,8 +1,8 @@
-"""The tree's record as it was last seen: what a follower of the log may go on with."""
+"""The tree's record as it was last seen: what a `LogFollower` may go on with."""
 
 import asyncio
 
-from proxy.log.follow.follower import RecordChanged
+from proxy.log.follow.log_order import RecordChanged
 from proxy.log.record import TreeNotServable, no_longer_servable
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -35,7 +35,7 @@ class SeenRecord:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the tree copies another one: only that one's follower writes, up to the cut-over."""
+        """Whether the tree copies another one: only `zketcd follow` writes, up to the cut-over."""
         return self.copied is not None
 
     @property

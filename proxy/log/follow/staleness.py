@@ -21,7 +21,7 @@ from functools import partial
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdRefused, Txn
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 from proxy.log.follow.question import Question
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
@@ -47,7 +47,7 @@ class Staleness:
     def __init__(
         self,
         etcd: Etcd,
-        follower: Follower,
+        order: LogOrder,
         machine: Machine,
         watch_guard: WatchGuard,
         stopped: Callable[[str], None],
@@ -60,13 +60,13 @@ class Staleness:
         `limit`: seconds in which the proxy has to catch up.
         """
         self._etcd = etcd
-        self._follower = follower
+        self._order = order
         self._machine = machine
         self._watch_guard = watch_guard
         self._stopped = stopped
         self._limit = limit
         self._now = clock.monotonic
-        self.standby = standby or Standby(etcd, follower.keys, 0, clock)
+        self.standby = standby or Standby(etcd, order.keys, 0, clock)
         self._open: list[Question] = []  # answered, and not applied
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
@@ -170,7 +170,7 @@ class Staleness:
 
     async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
-        question = Question(self._follower, self._machine.applied, self._now())
+        question = Question(self._order, self._machine.applied, self._now())
         txns: Sequence[Txn] = question.txns
         while txns:
             txns = question.answered([await self._etcd.txn(txn, _TIMEOUT) for txn in txns])

@@ -1,11 +1,11 @@
-"""Whether the standby lives: the follower of the copy that takes over if this tree's region is lost.
+"""Whether the standby lives: the copy that takes over if this tree's region is lost, and its follower.
 
-With --standby-within N a proxy serves only while it knows that the follower held the copy at most N seconds
-ago. No clocks are compared. The follower touches the copy's fence, and then puts a sign of life into this
-etcd, with a revision of this etcd that it had seen before. So it held the copy after this revision was made.
-The proxy asks etcd about once a second: a revision that its question did not find yet was made after it had
-asked, by its own clock. It asks by a Txn that etcd orders like a write: some releases give old answers to
-reads (20418).
+With --standby-within N a proxy serves only while it knows that the follower (`zketcd follow`) held the copy
+at most N seconds ago. No clocks are compared. The follower touches the copy's fence, and then puts a sign of
+life into this etcd, with a revision of this etcd that it had seen before. So it held the copy after this
+revision was made. The proxy asks etcd about once a second: a revision that its question did not find yet was
+made after it had asked, by its own clock. It asks by a Txn that etcd orders like a write: some releases give
+old answers to reads (20418).
 
 Until a follower has signed, this tree cannot have been given up, and the proxy serves. A follower signs
 before it notes in the copy that a process that gives this tree up has to wait.

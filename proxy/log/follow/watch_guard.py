@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 
 _TICK = 0.05  # seconds between two checks
 _LEAST_TICKS = 6  # checks in vain: a loop that was blocked proves nothing about the watch
@@ -39,7 +39,7 @@ class WatchGuard:
 
     def __init__(
         self,
-        follower: Follower,
+        order: LogOrder,
         is_suspect: Callable[[], bool],
         hangs: Callable[[], None],
         left_out: Callable[[], None],
@@ -50,7 +50,7 @@ class WatchGuard:
         `hangs` is called when the watch hangs, each time after a longer pause, up to `limit` seconds.
         `left_out` is to be called when an answer of etcd has what the watch has passed without showing it.
         """
-        self._follower = follower
+        self._order = order
         self._is_suspect = is_suspect
         self._hangs = hangs
         self.left_out = left_out
@@ -98,9 +98,9 @@ class WatchGuard:
 
     def _was_shown(self, incarnation: str, number: int) -> bool:
         """Also true if the incarnation is over: the watch need not show its entries."""
-        follower = self._follower
-        shown = follower.delivered(incarnation) + follower.held(incarnation)
-        return shown >= number or not follower.knows(incarnation)
+        order = self._order
+        shown = order.delivered(incarnation) + order.held(incarnation)
+        return shown >= number or not order.knows(incarnation)
 
     def _is_late(self, awaited: _Awaited, now: float, *, suspect: bool) -> bool:
         within, least = awaited.within, _LEAST_TICKS

@@ -14,8 +14,8 @@ A load reads a snapshot, then the entries of the log that the snapshot does not 
   so this state, too, is compared with a snapshot, if one is named.
 * A tree with rules that this release does not know (its level) is not served. An entry raises the level, so
   the replay may find this out, and not only the record.
-* A copy may be loaded, but is only read before the cut-over. Its follower may write a snapshot in place of
-  an entry: only what follows the newest snapshot can be caught up with.
+* A copy may be loaded, but is only read before the cut-over. `zketcd follow` may write a snapshot in place
+  of an entry: only what follows the newest snapshot can be caught up with.
 
 In which order to read:
 

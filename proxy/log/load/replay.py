@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from proxy.etcd.model import KeyValue
 from proxy.log.follow.catch_up import Caught
-from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel
@@ -58,8 +58,8 @@ class Replay:
         self._progress = progress
         self._execute = execute
         self._clock = clock
-        self._follower = Follower(keys)
-        self._follower.restart(machine.applied)
+        self._order = LogOrder(keys)
+        self._order.restart(machine.applied)
         self._left: set[tuple[str, int]] = set()  # what a limit of entries has left out
         self.bytes = 0
         self.requests = 0  # as `Apply.cost` counts them
@@ -74,7 +74,7 @@ class Replay:
 
     def _run(self, upto: int, entries: int | None, pause: Pause) -> None:
         caught = self._caught
-        items = self._follower.catch_up(upto, caught.entries, caught.proxies, None, pause)
+        items = self._order.catch_up(upto, caught.entries, caught.proxies, None, pause)
         self._machine.transaction.pause = pause
         try:
             for item in items:
@@ -120,4 +120,4 @@ class Replay:
 
     def _is_left(self, entry: KeyValue) -> bool:
         _, incarnation, number = self._keys.parse(entry.key)
-        return number > self._follower.delivered(incarnation) or (incarnation, number) in self._left
+        return number > self._order.delivered(incarnation) or (incarnation, number) in self._left

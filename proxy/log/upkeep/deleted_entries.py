@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from proxy.etcd.model import EtcdError
 from proxy.log.context import Context
-from proxy.log.follow.follower import EntriesGone
+from proxy.log.follow.log_order import EntriesGone
 from proxy.log.upkeep.truncation import applied_in
 from schema.record import SnapshotRef, TreeRecord
 

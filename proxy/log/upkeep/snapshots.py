@@ -359,7 +359,7 @@ class Snapshots:
             disagreement.checkpoint,
             disagreement.ours,
         )
-        self._replicated.follow.distrust()
+        self._replicated.follower.distrust()
         return False
 
 

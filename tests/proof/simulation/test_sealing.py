@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 
 from proof.simulation.simulation import Simulation
-from proxy.log.follow.follower import RecordChanged
+from proxy.log.follow.log_order import RecordChanged
 from proxy.log.follow.seen_record import SeenRecord
 from schema.record import decode_record
 

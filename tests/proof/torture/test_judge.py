@@ -167,7 +167,7 @@ async def test_what_a_proxy_has_loaded_is_in_its_log(caplog: pytest.LogCaptureFi
     proxy = await Proxy(FakeEtcdClient(FakeEtcd())).start()
     await answered([proxy.open(1), proxy.create(1, "/x")])
     assert loads_of(caplog.text) == set()
-    proxy.log.follow.distrust()
+    proxy.log.follower.distrust()
     await until(lambda: proxy.log.stats.reloads == 1)
     assert loads_of(caplog.text) == {proxy.log.machine.zxid}
     await proxy.stop()

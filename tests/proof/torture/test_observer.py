@@ -12,7 +12,7 @@ from proof.torture.observer import Observer
 from proof.torture.real import RealClock
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
-from proxy.log.follow.follower import Apply, ProxyGone
+from proxy.log.follow.log_order import Apply, ProxyGone
 from proxy.log.load.start import load_to_serve
 from schema.entry import EntryWriter
 from schema.errors import BadValue

@@ -12,7 +12,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, LogSettings
-from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -159,8 +159,8 @@ async def answered(replies: Sequence[Reply], seconds: float = 20.0) -> None:
 
 def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
     """All requests that took effect, by the model's history: in tests that do not truncate."""
-    follower = Follower(Keyspace(prefix))
-    items = [item for events in store.history_from(1) for item in follower.items_of(events)]
+    order = LogOrder(Keyspace(prefix))
+    items = [item for events in store.history_from(1) for item in order.items_of(events)]
     return [
         request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests
     ]

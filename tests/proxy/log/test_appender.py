@@ -31,7 +31,7 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.registration import Incarnation
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.living import LivingProxies
 from proxy.log.status import Stats
@@ -88,8 +88,8 @@ class World:
         self.cancelled: set[int] = set()
         context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
         guard = mock.Mock(spec=WatchGuard)
-        follow = mock.Mock(follower=Follower(KEYS), watch_guard=guard)
-        head = HeadReader(context, self.outbox, follow, mock.Mock())
+        follower = mock.Mock(order=LogOrder(KEYS), watch_guard=guard)
+        head = HeadReader(context, self.outbox, follower, mock.Mock())
         combining = Combining(context, LivingProxies(), lambda: 0.0)
         self.appender = Appender(
             context, self.outbox, head, guard, combining, lambda seconds, _error: seconds >= self.timeout

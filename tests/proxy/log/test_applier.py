@@ -14,7 +14,7 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.sent import Header, Sent
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
+from proxy.log.follow.log_order import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
 from proxy.log.status import Stats

@@ -191,7 +191,7 @@ async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) ->
 
 async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: Cluster) -> None:
     proxies = await cluster.three()
-    guard = proxies[0].log.follow.watch_guard
+    guard = proxies[0].log.follower.watch_guard
     with mock.patch.object(guard, "appended", wraps=guard.appended) as appended:
         for turn in range(5):
             _together(cluster, turn)

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.etcd.model import Delete
 from proxy.log.context import Context
-from proxy.log.follow.follower import EntriesGone, Follower
+from proxy.log.follow.log_order import EntriesGone, LogOrder
 from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.status import Stats
@@ -25,7 +25,7 @@ class World:
         self.tree = Tree()
         self.machine = Machine(1)
         self.deleted = DeletedEntries(Context(self.tree.etcd, self.tree.keys, Tasks(), self.machine, Stats()))
-        self._follower = Follower(self.tree.keys)
+        self._order = LogOrder(self.tree.keys)
 
     async def make(self) -> "World":
         await self.tree.make("a", "b")
@@ -36,11 +36,11 @@ class World:
 
     async def look(self) -> int:
         """Take what the watch delivers; the revision as of which a snapshot is to be written."""
-        for events in self.tree.store.history_from(self._follower.revision + 1):
-            for item in self._follower.items_of(events):
+        for events in self.tree.store.history_from(self._order.revision + 1):
+            for item in self._order.items_of(events):
                 if isinstance(item, EntriesGone):
                     self.deleted.note(item)
-        self.machine.applied = dict(self._follower.numbers)
+        self.machine.applied = dict(self._order.numbers)
         await self.deleted.look(await self.tree.record())
         return self.deleted.as_of
 

@@ -14,7 +14,7 @@ from proxy.log.load.start import load_to_serve
 from proxy.log.upkeep.truncation import truncate_log
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
-from tests.proxy.log.test_follow import Proxy
+from tests.proxy.log.test_log_follower import Proxy
 from tests.proxy.log.trees import Tree, pages_of
 
 KEYS = Keyspace("/t")

@@ -128,13 +128,13 @@ async def test_a_sync_waits_for_what_the_watch_has_not_delivered(world: LateWorl
 
 
 async def test_a_sync_waits_until_the_applier_has_what_the_follower_knows(world: LateWorld) -> None:
-    """After a break the follower is ahead for a while."""
+    """After a break the order is ahead for a while."""
     one, two = await world.pair()
     world.late(one).events = []
-    revision = one.log.follow.follower.revision
+    revision = one.log.follower.order.revision
     await answered([two.create(2, "/xa")])
     events = [event for each in world.store.history_from(revision + 1) for event in each]
-    items = one.log.follow.follower.items_of(events)
+    items = one.log.follower.order.items_of(events)
     sync = world.sync(one, 1)
     await waits(sync)
     one.log.deliver(items)

@@ -444,7 +444,7 @@ async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: Worl
     for number in range(60):
         one.create(1, f"/x{number}")
         if number == 30:
-            one.log.follow.distrust()
+            one.log.follower.distrust()
         await asyncio.sleep(0.001)
     await answered(one.replies)
     await until(lambda: one.log.stats.reloads == 1)
@@ -485,7 +485,7 @@ async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(
     one = await world.proxy()
     world.client(one).disconnect()
     two = await world.proxy()
-    one.log.follow.distrust()
+    one.log.follower.distrust()
     await asyncio.sleep(0.01)  # a catch-up that has begun fails meanwhile: only the load shows it the proxy
     world.client(one).reconnect()
     await until(lambda: one.log.stats.reloads == 1)

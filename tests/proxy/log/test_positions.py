@@ -20,7 +20,7 @@ from pipeline.etcd import log as etcd_log
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.log.combine.combiner import Offer, append_all
 from proxy.log.follow.catch_up import catch_up
-from proxy.log.follow.follower import Apply
+from proxy.log.follow.log_order import Apply
 from proxy.log.load.start import Wanted, load_as_of
 from proxy.state.machine import Machine
 from schema.entry import decode_entry
@@ -98,7 +98,7 @@ async def test_all_readers_come_to_the_states_of_a_follower(seed: int) -> None:
     follower = Ran(log.store)
     for turn in range(4):
         follower.follow()  # and then its watch breaks
-        seen = follower._follower
+        seen = follower._order
         log.grow(25)
         log.settle()
         newest = log.note()

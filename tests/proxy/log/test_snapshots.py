@@ -18,7 +18,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, Txn
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
-from proxy.log.follow.follower import EntriesGone
+from proxy.log.follow.log_order import EntriesGone
 from proxy.log.living import LivingProxies, LivingProxy, Peers
 from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
@@ -54,7 +54,7 @@ class Subject:
         self.outbox = Outbox()
         self.pressure: Pressure | None = None
         self.distrusted = 0
-        self.follow = self
+        self.follower = self
         self.entries_gone: Callable[[EntriesGone], object] = lambda _: None
         for revision, name in enumerate("abc", 10):
             self.living.add(LivingProxy(name, revision, ProxyValue((1,), "")))

@@ -13,7 +13,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdError, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
 from proxy.log.follow import question
 from proxy.log.follow import staleness as module
-from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.follow.question import Question
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.watch_guard import WatchGuard
@@ -36,7 +36,7 @@ class World:
         self.store = FakeEtcd()
         self.client = FakeEtcdClient(self.store)
         self.tree = Tree(FakeEtcdClient(self.store))
-        self.follower = Follower(self.tree.keys)
+        self.order = LogOrder(self.tree.keys)
         self.clock = FakeClock(1000.0)
         self.guard = mock.Mock(spec=WatchGuard)
         self.guard.left_out = lambda: self.told.append("the watch has left something out")
@@ -49,12 +49,12 @@ class World:
         await self.tree.make()
         loaded = await load_to_serve(self.client, self.tree.keys)
         self.machine = loaded.machine
-        self.follower.restart(loaded.machine.applied)
+        self.order.restart(loaded.machine.applied)
         caught = loaded.caught
-        self.follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+        self.order.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
         self.staleness = Staleness(
             self.client,
-            self.follower,
+            self.order,
             self.machine,
             self.guard,
             lambda reason: self.told.append(f"stopped: {reason}"),
@@ -65,8 +65,8 @@ class World:
 
     def receive(self, revisions: int) -> None:
         """The stream delivers so many revisions."""
-        for events in self.store.history_from(self.follower.revision + 1)[:revisions]:
-            self.received += [item for item in self.follower.items_of(events) if isinstance(item, Apply)]
+        for events in self.store.history_from(self.order.revision + 1)[:revisions]:
+            self.received += [item for item in self.order.items_of(events) if isinstance(item, Apply)]
 
     def apply(self, entries: int) -> None:
         for _ in range(min(entries, len(self.received))):
@@ -119,9 +119,9 @@ class World:
             case ["receive", revisions]:
                 self.receive(int(revisions))
             case ["lose", revisions]:
-                self.follower.revision += int(revisions)
+                self.order.revision += int(revisions)
             case ["back", revisions]:  # as after a restore of etcd
-                self.follower.revision -= int(revisions)
+                self.order.revision -= int(revisions)
             case ["apply", entries]:
                 self.apply(int(entries))
             case ["second"]:
@@ -225,7 +225,7 @@ async def test_what_is_truncated_while_a_question_asks_on_is_not_overlooked(worl
     world.follow()
     await world.tree.come("c")
     await world.tree.create("c", "/1")
-    ask = Question(world.follower, world.machine.applied, 0.0)
+    ask = Question(world.order, world.machine.applied, 0.0)
     txns = ask.answered([world.store.txn(txn) for txn in ask.txns])
     await world.tree.create("c", "/2")
     newest = world.store.revision

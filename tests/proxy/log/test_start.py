@@ -9,7 +9,7 @@ from ctl.levels import raise_level
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 from proxy.log.load import start
 from proxy.log.load.start import NotInLog, Wanted, load_as_of, load_to_serve
 from proxy.log.record import TreeNotServable
@@ -133,11 +133,11 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(tree: World) -> No
     loaded = await tree.check()
     assert [kv.key for kv in loaded.caught.entries] == [tree.keys.entry("a", 50), tree.keys.entry("a", 51)]
 
-    follower = Follower(tree.keys)
-    follower.restart(loaded.machine.applied)
+    order = LogOrder(tree.keys)
+    order.restart(loaded.machine.applied)
     caught = loaded.caught
-    follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
-    assert follower.held("a") == 2
+    order.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+    assert order.held("a") == 2
     for number in range(43, 50):
         await tree.send("a", [created(session, f"/missing{number}")], number=number)
     assert {"/late", "/later"} <= ran.follow().tree.nodes.keys()

@@ -10,7 +10,7 @@ import pytest
 
 from proof.simulation.world import Host
 from proof.simulation.world import World as Time
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.log_order import LogOrder
 from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 
@@ -18,16 +18,16 @@ KEYS = Keyspace("/t")
 
 
 class World:
-    """A follower that delivers by hand."""
+    """An order that is fed by hand."""
 
     def __init__(self, limit: float = 5.0) -> None:
         self._time = Time(1)
-        self.follower = Follower(KEYS)
-        self.follower.expect("p", 1)
+        self.order = LogOrder(KEYS)
+        self.order.expect("p", 1)
         self.replaced: list[float] = []
         self.suspect = False
         with mock.patch.object(asyncio, "get_running_loop", return_value=Host(self._time, "proxy")):
-            self.guard = WatchGuard(self.follower, lambda: self.suspect, self._replace, mock.Mock(), limit)
+            self.guard = WatchGuard(self.order, lambda: self.suspect, self._replace, mock.Mock(), limit)
 
     def _replace(self) -> None:
         self.replaced.append(self.now)
@@ -38,7 +38,7 @@ class World:
 
     def show(self, number: int) -> None:
         """The stream has delivered entries up to this number."""
-        self.follower.restart({"p": number})
+        self.order.restart({"p": number})
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

@@ -7,7 +7,7 @@ from codec import client as zk
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
-from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.record import Registered, create
 from proxy.log.upkeep.snapshot_order import Written
 from proxy.log.upkeep.snapshot_writer import write
@@ -156,7 +156,7 @@ class Ran:
 
     def __init__(self, store: FakeEtcd, prefix: str = "/t") -> None:
         self.machine = capture.new_machine(store.cluster_id)
-        self._follower = Follower(Keyspace(prefix))
+        self._order = LogOrder(Keyspace(prefix))
         self._seen = 1
         self._store = store
 
@@ -166,7 +166,7 @@ class Ran:
             if events[0].kv.mod_revision > upto:
                 break
             self._seen = events[0].kv.mod_revision + 1
-            for item in self._follower.items_of(events):
+            for item in self._order.items_of(events):
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
         return self.machine

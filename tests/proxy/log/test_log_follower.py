@@ -9,10 +9,10 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Put, RefusalKind, Txn, WatchMessage
 from proxy.log.follow import catch_up as reads
-from proxy.log.follow import follow as stream
+from proxy.log.follow import log_follower as stream
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.follow.follow import Follow
-from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
+from proxy.log.follow.log_follower import LogFollower
+from proxy.log.follow.log_order import Apply, Item, ProxyCame, ProxyGone
 from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
@@ -34,8 +34,10 @@ class Proxy:
         self.now = 0.0
         clock = mock.Mock(HOST.clock, monotonic=lambda: self.now)
         self.machine = new_machine(0)
-        self.follow = Follow(self.client, tree.keys, self.machine, consumer=self, successor=self, clock=clock)
-        self.follower = self.follow.follower
+        self.follower = LogFollower(
+            self.client, tree.keys, self.machine, consumer=self, successor=self, clock=clock
+        )
+        self.order = self.follower.order
         self.items: list[Item] = []
         self.replaced: list[bool] = []
         self.loads = 0
@@ -50,9 +52,9 @@ class Proxy:
     async def start(self) -> None:
         loaded = await self.load_anew()
         self.machine.replace(loaded.machine)
-        self.deliver(await self.follow.continue_from(loaded))
-        self.task = self.tasks.start(self.follow._watch_and_repair(), "follow")
-        await self.follow.live.wait()
+        self.deliver(await self.follower.continue_from(loaded))
+        self.task = self.tasks.start(self.follower._watch_and_repair(), "follow")
+        await self.follower.live.wait()
 
     def deliver(self, items: list[Item]) -> None:
         self.items += items
@@ -62,7 +64,7 @@ class Proxy:
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         self.machine.replace(machine)
-        self.follow.staleness.trust()
+        self.follower.staleness.trust()
         self.replaced.append(restored)
 
     def stopped_serving(self, reason: str) -> None:
@@ -91,7 +93,7 @@ class Proxy:
 
     async def disconnect(self) -> None:
         self.client.disconnect()
-        await until(lambda: not self.follow.live.is_set())
+        await until(lambda: not self.follower.live.is_set())
 
     async def hang(self) -> None:
         """Break the watch, and let the next one bring nothing."""
@@ -104,7 +106,7 @@ class Proxy:
         with mock.patch.object(self.client, "watch", silent):
             self.tree.store.break_watches()
             await asked.wait()
-        assert not self.follow.live.is_set()
+        assert not self.follower.live.is_set()
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ async def test_a_deletion_at_the_compacted_revision_is_not_missed(proxy: Proxy) 
     (pair,) = [kv for kv in store.snapshot() if kv.key == tree.keys.proxy("b")]
     store.lease_grant(lease, 60)
     tree.change(Put(pair.key, pair.value, lease))
-    await until(lambda: proxy.follower.revision == store.revision)
+    await until(lambda: proxy.order.revision == store.revision)
     with mock.patch.object(proxy.client, "watch", watch):
         store.break_watches()
         await until(lambda: proxy.living == {"a"})
@@ -167,7 +169,7 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
     before = len(proxy.items)
     with mock.patch.object(proxy.client, "watch", wraps=proxy.client.watch) as watch:
         proxy.tree.store.break_watches()
-        await until(lambda: watch.called and proxy.follow.live.is_set())
+        await until(lambda: watch.called and proxy.follower.live.is_set())
     await proxy.sees("a", "/2")
     assert len([item for item in proxy.items[before:] if isinstance(item, Apply)]) == 1
 
@@ -180,8 +182,8 @@ async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_a
     await until(lambda: bool(proxy.client.left_out))
     await proxy.sees("b", "/in-time")
     await proxy.tree.create("a", "/waits")
-    await until(lambda: proxy.follower.held("a") == 1)
-    proxy.follow.renew()
+    await until(lambda: proxy.order.held("a") == 1)
+    proxy.follower.renew()
     await until(proxy.has("/waits"))
     assert (proxy.distrusted, proxy.loads) == (1, 2)
     proxy.check()
@@ -205,7 +207,7 @@ async def test_an_idle_proxy_is_not_behind(proxy: Proxy) -> None:
     """Snapshots of a tree in which nothing happens, far beyond the revision of the last event."""
     tree = proxy.tree
     await tree.snapshot("b")
-    seen = proxy.follow.record
+    seen = proxy.follower.record
     await until(lambda: seen.value is not None and seen.value.current is not None)
     proxy.client.disconnect()
     for _ in range(2):
@@ -254,7 +256,7 @@ async def test_what_a_broken_watch_has_not_shown_is_no_reason_to_distrust_the_st
     """It may be the content of a restored etcd, and that is found by its cluster id."""
     if not is_up:
         await proxy.disconnect()
-    proxy.follow._left_out()
+    proxy.follower._left_out()
     assert proxy.distrusted == int(is_up)
 
 
@@ -264,9 +266,9 @@ async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile
         await proxy.disconnect()
     elif meanwhile == "the watch is not up yet":
         await proxy.hang()
-        proxy.follow.distrust()
+        proxy.follower.distrust()
     proxy.machine.zxid += 7
-    proxy.follow.distrust()
+    proxy.follower.distrust()
     proxy.client.reconnect()
     await until(lambda: bool(proxy.replaced))
     await proxy.sees("a", "/1")
@@ -279,21 +281,21 @@ async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once
     load_once = proxy.load_anew
 
     async def load_twice(*, is_wrong: bool) -> Loaded:
-        assert not proxy.follow.staleness.right
+        assert not proxy.follower.staleness.right
         loaded = await load_once()
         if proxy.loads == 2:
-            proxy.follow.distrust()
+            proxy.follower.distrust()
         return loaded
 
     with mock.patch.object(proxy, "load_anew", load_twice):
-        proxy.follow.distrust()
+        proxy.follower.distrust()
         await until(lambda: proxy.loads == 3)
     await proxy.sees("a", "/1")
     proxy.check()
 
 
 async def _break_by_distrust(proxy: Proxy) -> None:
-    proxy.follow.distrust()
+    proxy.follower.distrust()
 
 
 async def _break_by_truncation(proxy: Proxy) -> None:
@@ -313,7 +315,7 @@ async def _break_by_a_restore(proxy: Proxy) -> None:
 
 
 async def _break_by_old_answers(proxy: Proxy) -> None:
-    proxy.follower.revision += 100
+    proxy.order.revision += 100
     proxy.tree.store.break_watches()
 
 
@@ -346,10 +348,10 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
 async def test_a_watch_that_hangs_is_replaced_by_another(proxy: Proxy) -> None:
     await proxy.hang()
     await proxy.tree.create("a", "/1")
-    proxy.follow.renew()
-    proxy.follow.renew()
+    proxy.follower.renew()
+    proxy.follower.renew()
     await until(proxy.has("/1"))
-    await until(proxy.follow.live.is_set)
+    await until(proxy.follower.live.is_set)
     await proxy.sees("a", "/2")
     proxy.check()
     assert proxy.loads == 1
@@ -362,10 +364,10 @@ async def test_a_watch_that_lived_is_replaced_at_once_but_not_again_and_again(
     proxy.now += 300
     proxy.tree.store.break_watches()
     await proxy.sees("a", "/1")
-    await until(proxy.follow.live.is_set)
+    await until(proxy.follower.live.is_set)
     proxy.now += 299
     proxy.tree.store.break_watches()
-    await until(lambda: not proxy.follow.live.is_set())
+    await until(lambda: not proxy.follower.live.is_set())
     await proxy.tree.create("a", "/2")
     for _ in range(100):
         await asyncio.sleep(0)

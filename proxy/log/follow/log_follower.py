@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
-from proxy.log.follow.follower import Follower, Item, RecordChanged
+from proxy.log.follow.log_order import Item, LogOrder, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.standby_signs import Standby
@@ -41,7 +41,7 @@ class Consumer(Protocol):
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect, in order, now or as soon as all earlier items have taken effect.
 
-        There may be none: then only the follower's revision is higher.
+        There may be none: then only the revision of the order is higher.
         """
 
     def stopped_serving(self, reason: str) -> None:
@@ -76,8 +76,8 @@ class LastLoad(NamedTuple):
     fell_back: bool = False  # the current snapshot could not be used
 
 
-class Follow:
-    """One follower of the log: the watch, its order, and whether the state is right and recent."""
+class LogFollower:
+    """Follows the log for one state: the watch, the order, and whether the state is right and recent."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class Follow:
         self._watching: asyncio.Timeout | None = None  # ends the watch
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
         #: The effective order.
-        self.follower = follower = Follower(keys)
+        self.order = order = LogOrder(keys)
         self.watch_guard = WatchGuard(
-            follower, etcd.watched_member_is_suspect, self.renew, self._left_out, limit / 2
+            order, etcd.watched_member_is_suspect, self.renew, self._left_out, limit / 2
         )
         #: Whether clients may see the state.
         self.staleness = Staleness(
-            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock, standby
+            etcd, order, machine, self.watch_guard, consumer.stopped_serving, limit, clock, standby
         )
         self.last_load = LastLoad()
         #: Set while the watch is up.
@@ -128,7 +128,7 @@ class Follow:
         self.last_load = LastLoad(
             loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
         )
-        self.follower.restart(loaded.machine.applied)
+        self.order.restart(loaded.machine.applied)
         return await self._caught_up(loaded.caught)
 
     async def run(self) -> None:
@@ -187,15 +187,15 @@ class Follow:
         keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
         # begins with (issues 18089, 19179). So the watch begins with a revision that was processed before.
-        await self._etcd.watch(keys.live, keys.live_end, self.follower.revision, self._take_message)
+        await self._etcd.watch(keys.live, keys.live_end, self.order.revision, self._take_message)
 
     def _take_message(self, message: WatchMessage) -> None:
         events = message.events
         if events:
-            follower = self.follower
-            if events[0].kv.mod_revision <= follower.revision:
-                events = [event for event in events if event.kv.mod_revision > follower.revision]
-            self._deliver(follower.items_of(events))
+            order = self.order
+            if events[0].kv.mod_revision <= order.revision:
+                events = [event for event in events if event.kv.mod_revision > order.revision]
+            self._deliver(order.items_of(events))
         self.live.set()
 
     def _end_watch(self) -> None:
@@ -238,19 +238,17 @@ class Follow:
         if cluster_id != known:
             self._throttled_log.error("etcd's cluster id was %x, and now is %x", known, cluster_id)
             return await self._reload()
-        follower = self.follower
-        reads = MonotonicReads(self._etcd, follower.revision)
+        order = self.order
+        reads = MonotonicReads(self._etcd, order.revision)
         try:
-            caught = await catch_up(
-                reads, self._keys, follower.numbers, follower.revision, self.record.copied
-            )
+            caught = await catch_up(reads, self._keys, order.numbers, order.revision, self.record.copied)
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
             return await self._reload(went_back=True)
         except Truncated as error:
             self._throttled_log.warn("this proxy has fallen behind (%s): loading the tree anew", error)
             return await self._reload()
-        if (pair := follower.left_out(caught.entries)) is not None:
+        if (pair := order.left_out(caught.entries)) is not None:
             log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
             return self.distrust()
         return self._deliver(await self._caught_up(caught))
@@ -260,7 +258,7 @@ class Follow:
 
         `went_back`: etcd was restored, most likely. `is_wrong`: the state is.
         """
-        follower, successor = self.follower, self._successor
+        order, successor = self.order, self._successor
         if successor is None:
             raise NotContinued(
                 "etcd's watch has left out an entry of the log"
@@ -279,8 +277,8 @@ class Follow:
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)
             # The revisions of the proxy keys belong to another history: all living proxies count as new.
-            gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
-            items += follower.items_of([Event(DELETE, pair) for pair in gone])
+            gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in order.living]
+            items += order.items_of([Event(DELETE, pair) for pair in gone])
         items += await self.continue_from(loaded)
         await successor.replace(loaded.machine, restored=restored)
         self._deliver(items)
@@ -288,11 +286,11 @@ class Follow:
     def _is_older(self, loaded: Loaded) -> bool:
         """Whether etcd has shown more to this proxy than is in a state that was loaded from it."""
         same_etcd = loaded.cluster_id == self.last_load.cluster_id
-        return same_etcd and loaded.caught.revision < self.follower.revision
+        return same_etcd and loaded.caught.revision < self.order.revision
 
     async def _caught_up(self, caught: Caught) -> list[Item]:
         return await in_slices(
-            lambda pause: self.follower.catch_up(
+            lambda pause: self.order.catch_up(
                 caught.revision, caught.entries, caught.proxies, caught.pair, pause
             )
         )
@@ -312,9 +310,9 @@ class Follow:
         self._consumer.deliver(items)
 
     async def _has_passed(self, base: NewBase) -> bool:
-        """Whether the state is that of the follower's snapshot; else it is to be loaded.
+        """Whether the state is that of the snapshot by `zketcd follow`; else it is to be loaded.
 
-        The follower writes a snapshot, and no entry, if its source has truncated what the entry would hold,
+        That writes a snapshot, and no entry, if its source has truncated what the entry would hold,
         or if the entry would be too large for etcd.
         """
         assert self._drained is not None
@@ -324,6 +322,6 @@ class Follow:
         if (machine.zxid, machine.digest.settle(machine.tree.nodes)) != (wanted.zxid, wanted.digest):
             return False
         self.record.take(base.record, base.revision)
-        self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
-        self.follower.revision = base.revision
+        self.order.restart(machine.applied)  # what was delivered behind the snapshot comes again
+        self.order.revision = base.revision
         return True

@@ -1,6 +1,6 @@
 """Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Every follower computes the same order from the same events, by rules 1.3 to 1.5 and 2.8 of
+Each reader of the log computes the same order from the same events, by rules 1.3 to 1.5 and 2.8 of
 docs/architecture.md.
 """
 
@@ -83,7 +83,7 @@ class RecordChanged(NamedTuple):
 Item = Apply | ProxyCame | ProxyGone | Gap | EntriesGone | RecordChanged
 
 
-class Follower:
+class LogOrder:
     """The position of one proxy in the log: the numbers delivered, and the entries behind a gap."""
 
     def __init__(self, keys: Keyspace) -> None:
@@ -133,8 +133,8 @@ class Follower:
         """Drop the incarnations that the state has forgotten: their keys never return.
 
         Call it only when everything that was delivered before `items` is applied, and never from another task
-        than the one that feeds the follower: in the middle of `catch_up` there are entries that are in no
-        item yet.
+        than the one that feeds events in: in the middle of `catch_up` there are entries that are in no item
+        yet.
         """
         if len(self._delivered) > len(applied):
             known = {*applied, *[item.incarnation for item in items if isinstance(item, Apply)]}

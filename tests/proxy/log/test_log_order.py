@@ -8,12 +8,12 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
-from proxy.log.follow.follower import (
+from proxy.log.follow.log_order import (
     Apply,
     EntriesGone,
-    Follower,
     Gap,
     Item,
+    LogOrder,
     ProxyCame,
     ProxyGone,
     RecordChanged,
@@ -24,15 +24,15 @@ from tests import golden
 from tests.seeds import seeds
 
 KEYS = Keyspace("/t")
-SCRIPT = Path(__file__).with_name("follower.txt")
+SCRIPT = Path(__file__).with_name("log_order.txt")
 
 
 class World:
-    """An etcd, and a follower that gets its events by a watch which may break."""
+    """An etcd, and the order of its log, which gets events by a watch that may break."""
 
     def __init__(self) -> None:
         self.store = FakeEtcd()
-        self.follower = Follower(KEYS)
+        self.order = LogOrder(KEYS)
         self.is_connected = True
 
     def change(self, *changes: Put | Delete) -> int:
@@ -42,19 +42,19 @@ class World:
         put = Put(KEYS.entry(incarnation, number), b"%d" % number)
         self.store.txn(Txn((Compare(put.key, 0),), (put,)))
 
-    def watch(self, follower: Follower | None = None, most: int | None = None) -> list[Item]:
+    def watch(self, order: LogOrder | None = None, most: int | None = None) -> list[Item]:
         """What the watch delivers; `most` revisions."""
-        follower = follower or self.follower
-        events = self.store.history_from(follower.revision + 1)[:most]
-        return [item for each in events for item in follower.items_of(each)]
+        order = order or self.order
+        events = self.store.history_from(order.revision + 1)[:most]
+        return [item for each in events for item in order.items_of(each)]
 
-    def catch_up(self, follower: Follower | None = None, revision: int = 0) -> list[Item]:
+    def catch_up(self, order: LogOrder | None = None, revision: int = 0) -> list[Item]:
         revision = revision or self.store.revision
         entries = ours(KEYS, self.store.range(Get(KEYS.log, KEYS.log_end)).kvs)
         proxies = ours(KEYS, self.store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs)
         proxies = [pair for pair in proxies if pair.create_revision <= revision]
         record = self.store.range(Get(KEYS.tree)).kvs
-        catch_up = (follower or self.follower).catch_up
+        catch_up = (order or self.order).catch_up
         return catch_up(revision, entries, proxies, record[0] if record else None)
 
     def answer(self, words: Sequence[str]) -> list[str]:
@@ -85,28 +85,28 @@ class World:
                 self.is_connected = True
             case ["lose"]:  # the next events
                 self.is_connected = False
-                self.follower.revision += 1
+                self.order.revision += 1
             case ["catch", "up", *as_of]:
                 return texts(self.catch_up(revision=int(as_of[-1]) if as_of else 0))
             case ["restart", *numbers]:
-                self.follower.restart(_numbers(numbers))
+                self.order.restart(_numbers(numbers))
             case ["expect", name, revision]:
-                self.follower.expect(name, int(revision))
+                self.order.expect(name, int(revision))
             case ["retain", *numbers]:
-                self.follower.retain(_numbers(numbers))
+                self.order.retain(_numbers(numbers))
             case ["left", "out"]:
                 entries = ours(KEYS, self.store.range(Get(KEYS.log, KEYS.log_end)).kvs)
                 entries.sort(key=lambda kv: kv.mod_revision)
-                pair = self.follower.left_out(entries)
+                pair = self.order.left_out(entries)
                 return ["nothing" if pair is None else f"{pair.key.decode()} @{pair.mod_revision}"]
             case ["state"]:
-                follower = self.follower
-                delivered = [f"{name}={number}" for name, number in sorted(follower.numbers.items())]
-                waiting = [f"{name}: {len(held)}" for name, held in sorted(follower._waiting.items())]
-                living = sorted({*follower.living, *follower._expected})
+                order = self.order
+                delivered = [f"{name}={number}" for name, number in sorted(order.numbers.items())]
+                waiting = [f"{name}: {len(held)}" for name, held in sorted(order._waiting.items())]
+                living = sorted({*order.living, *order._expected})
                 return [
                     f"delivered {' '.join(delivered) or '-'}, waiting {' '.join(waiting) or '-'},"
-                    f" living {' '.join(living) or '-'}, at revision {follower.revision}"
+                    f" living {' '.join(living) or '-'}, at revision {order.revision}"
                 ]
             case _:
                 raise AssertionError(words)
@@ -155,7 +155,7 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
     held: dict[str, list[int]] = {}  # numbers used and not yet put
     next_number: dict[str, int] = {}
     living: list[str] = []
-    broken = Follower(KEYS)
+    broken = LogOrder(KEYS)
     broken_items: list[Item] = []
     for step in range(120):
         what = chance.random()
@@ -183,8 +183,8 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
     broken_items += world.catch_up(broken)
     straight = numbers(world.watch())
     assert numbers(broken_items) == straight
-    assert numbers(world.catch_up(Follower(KEYS))) == straight
-    assert broken.living == world.follower.living
+    assert numbers(world.catch_up(LogOrder(KEYS))) == straight
+    assert broken.living == world.order.living
     for incarnation in next_number:
         mine = [number for name, number in straight if name == incarnation]
         assert mine == list(range(1, len(mine) + 1))
