@@ -41,10 +41,7 @@ class ReserveJudge:
     def is_touched(self) -> bool:
         """Whether all proxies refuse growth."""
         return all(
-            proxy.alive
-            and proxy.server is not None
-            and proxy.server.log.outbox.space is not None
-            and proxy.server.log.outbox.space.pressure is not None
+            proxy.alive and proxy.server is not None and proxy.server.log.space.pressure is not None
             for proxy in self._proxies
         )
 

@@ -192,12 +192,10 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are asyncio.Transport in all but their base class
         self.outbound.open(cast(asyncio.Transport, transport))
         is_usable = self.identity.connected(transport)
-        if not self._connections.are_frozen:
-            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
+        give_up = None if self._connections.are_frozen else self._give_up  # `thaw` sets the timer
+        self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, give_up)
         if not self._connections.opened(self) or not is_usable:
             self.close()
-        elif self._connections.are_frozen:  # uvloop's transport begins to read after this call all the same
-            self._opening.due = self._loop.time() + SESSIONLESS_TIMEOUT  # about: the timer is set by `thaw`
 
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
@@ -208,7 +206,7 @@ class Connection(asyncio.Protocol):
             return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
-        waits = inbound.parked or self._opening.frames or life is _WAITING or self._connections.are_frozen
+        waits = inbound.parked or inbound.early or life is _WAITING or self._connections.are_frozen
         is_next = not waits and self.services.state_gate.admits(received)
         if is_next and len(data) <= PIECE:
             self._take(data, received)
@@ -308,8 +306,8 @@ class Connection(asyncio.Protocol):
         if order.is_closed:
             parked.clear()
         elif self._may_take and not (must_wait or order.queue.is_long):
-            if self._opening.frames:
-                self._take_requests(self._opening.take_frames(), self._clock.perf_counter_ns())
+            if self.inbound.early:
+                self._take_requests(self.inbound.take_early(), self._clock.perf_counter_ns())
             elif parked:
                 self._take(*self.inbound.take())
                 if parked:
@@ -444,7 +442,7 @@ class Connection(asyncio.Protocol):
     @property
     def has_unhandled(self) -> bool:
         """Whether some of the bytes received are not handled yet."""
-        return bool(self.inbound.parked or self._opening.frames)
+        return bool(self.inbound.parked or self.inbound.early)
 
     def _keep_early(self, size: int) -> bool:
         """Count bytes received before the session exists; False if they are too many: it is closed."""
@@ -493,21 +491,15 @@ class Connection(asyncio.Protocol):
     def _request_session(self, frames: list[bytes]) -> None:
         """Handle the first packets."""
         services = self.services
-        opening = self._opening
-        self.inbound.opened(services.traces)
-        early = frames[1:]
-        if services.traces is not None:
-            services.traces.mark(early)
+        self.inbound.opened(services.traces, frames[1:])
         try:
             request, wire = read_opening(frames[0], keeper=services.context.operations.keeper)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.identity.address, error)
             self.close()
             return
-        opening.stop_timer()
-        opening.request = request
+        self._opening.take(request, self._clock.perf_counter_ns())
         self.order.live_through(Event.REQUEST)
-        opening.requested = self._clock.perf_counter_ns()
         self.inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
@@ -517,7 +509,6 @@ class Connection(asyncio.Protocol):
             self.refuse()
             return
         self.order.replies.wire = wire
-        opening.frames = early
         services.attach(self, request)
         if self.wants_session:
             self.regulate()
@@ -562,7 +553,6 @@ class Connection(asyncio.Protocol):
         """
         opening = self._opening
         order = self.order
-        assert opening.request is not None
         if read_only:
             order.use_operations(reads_alone(self.services.context.operations))
         session.heard = self._loop.time()
@@ -571,13 +561,13 @@ class Connection(asyncio.Protocol):
         log.info(
             "session %s: %s by %s:%d, timeout %d ms%s",
             hex64(session.id),
-            "continued" if opening.request.session_id else "opened",
+            "continued" if opening.continues else "opened",
             self.identity.address,
             self.identity.port,
             session.timeout_ms,
             ", read-only" if read_only else "",
         )
-        if opening.request.session_id == 0:
+        if not opening.continues:
             zxid, now = self.services.context.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
         wire = order.replies.wire
@@ -599,11 +589,10 @@ class Connection(asyncio.Protocol):
     @_contained
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
-        request = self._opening.request
-        if request is not None and request.session_id:
+        if session_id := self._opening.continues:
             self.services.throttled_log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
-                hex64(request.session_id),
+                hex64(session_id),
                 self.identity.address,
                 self.identity.port,
             )
@@ -653,7 +642,7 @@ class Connection(asyncio.Protocol):
         """Continue: the server's connections are not frozen any more."""
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
-        if self.order.life is _OPENING and self._opening.timer is None:
+        if self.order.life is _OPENING and not self._opening.is_timed:
             self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         self.regulate()
         if self.has_unhandled:

@@ -82,41 +82,55 @@ class LongWords:
 
 
 class Opening:
-    """The beginning of one connection."""
+    """The beginning of one connection: its connect request, and for how long that is waited for."""
 
-    __slots__ = ("due", "frames", "request", "requested", "timer")
+    __slots__ = ("_request", "_timer", "due", "requested")
 
     def __init__(self) -> None:
-        self.due = 0.0  # the loop's time at which the connection is closed if it has no session
-        self.timer: asyncio.TimerHandle | None = None  # closes it then
-        self.request: ConnectRequest | None = None
-        self.requested = 0  # nanoseconds, when it was received
-        self.frames: list[bytes] = []  # received before the session exists; handled when it does
+        #: The loop's time at which the connection is closed if it has no session.
+        self.due = 0.0
+        #: When the connect request was received, in nanoseconds.
+        self.requested = 0
+        self._request: ConnectRequest | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def take_frames(self) -> list[bytes]:
-        """Remove and return the packets received before the session existed."""
-        frames, self.frames = self.frames, []
-        return frames
-
-    def wait(self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None]) -> None:
-        """Call `give_up` after so many seconds, unless the timer is stopped or set anew."""
+    def wait(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None] | None
+    ) -> None:
+        """Call `give_up` after so many seconds, unless the timer is stopped or set anew. None: it will be."""
         self.stop_timer()
         self.due = loop.time() + seconds
-        self.timer = loop.call_later(seconds, give_up)
+        if give_up is not None:
+            self._timer = loop.call_later(seconds, give_up)
 
     def stop_timer(self) -> None:
         """What the timer waits for has come, or the connection is closed."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the timer runs."""
+        return self._timer is not None
+
+    def take(self, request: ConnectRequest, received: int) -> None:
+        """The connect request was received, at so many nanoseconds."""
+        self.stop_timer()
+        self._request, self.requested = request, received
+
+    @property
+    def continues(self) -> int:
+        """The session that the client wants to continue; 0: none, or there is no request."""
+        return 0 if self._request is None else self._request.session_id
 
     def response(
         self, wire: Wire, timeout_ms: int, session_id: int, password: bytes, *, read_only: bool = False
     ) -> bytes:
         """The answer to the connect request. With session 0 it says that the client has to open a new one."""
-        assert self.request is not None
+        assert self._request is not None
         # Only clients that send the read-only byte get one.
-        byte = None if self.request.read_only is None else read_only and self.request.read_only
+        byte = None if self._request.read_only is None else read_only and self._request.read_only
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
 
 

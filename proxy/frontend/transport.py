@@ -32,7 +32,7 @@ _LAST_WAIT = 5
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("_start", "count", "framer", "parked", "unsampled")
+    __slots__ = ("_start", "count", "early", "framer", "parked", "unsampled")
 
     def __init__(self, max_frame: int, *, keeper: bool) -> None:
         """`max_frame`: bytes. `keeper`: the client may be Keeper's, whose handshake has another form."""
@@ -41,6 +41,8 @@ class Inbound:
         self.unsampled = NEVER  # how many requests pass before the next one that `sampling` looks at
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()
+        #: Packets received with the connect request, until the session exists.
+        self.early: list[bytes] = []
         self._start = 0  # so many of the first ones are handled
 
     def take(self) -> tuple[bytes, int]:
@@ -64,12 +66,22 @@ class Inbound:
         framer = TracedFramer(max_frame) if is_traced else Framer(max_frame)
         self.framer = framer if traces is None else MarkingFramer(framer, traces)
 
-    def opened(self, traces: Traces | None) -> None:
-        """The first packet was the connect request: later packets may have another form."""
+    def opened(self, traces: Traces | None, early: list[bytes]) -> None:
+        """The first packet was the connect request: later packets may have another form.
+
+        `early`: those that were received with it.
+        """
+        self.early = early
         if isinstance(self.framer, OpeningFramer):
             self.framer = self.framer.rest
         if traces is not None:
+            traces.mark(early)
             self.framer = MarkingFramer(self.framer, traces)
+
+    def take_early(self) -> list[bytes]:
+        """Remove and return the packets received with the connect request."""
+        early, self.early = self.early, []
+        return early
 
 
 class Outbound:

@@ -73,11 +73,10 @@ class Log:
         self.machine = machine
         self.stats = stats
         self.living = LivingProxies()
+        #: The room that etcd has, and what is refused while there is little.
+        self.space = Space(context.settings.reserve, machine, stats)
         #: Takes requests for the log.
-        self.outbox = Outbox(
-            Space(context.settings.reserve, machine, stats),
-            SpentBudgets(machine, lambda path: self._notice(BudgetSpent(path))),
-        )
+        self.outbox = Outbox(self.space, SpentBudgets(machine, lambda path: self._notice(BudgetSpent(path))))
         worker = StateWorker(clock, lengths=context.settings.lengths)
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
         #: What requests have changed, for those that read it.
@@ -148,7 +147,7 @@ class Log:
             incarnation=current.name,
             is_registered=not current.is_over,
             is_full=outbox.is_full,
-            pressure=None if outbox.space is None else outbox.space.pressure,
+            pressure=self.space.pressure,
             record=follower.record.value,
             position=self.applier.position,
             backlog=self.applier.backlog,
@@ -164,10 +163,9 @@ class Log:
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
         """As Space.learned."""
-        record, space = self.follower.record.value, self.outbox.space
-        assert space is not None
-        interval = space.learned(in_use, quota, None if record is None else record.current, log_bytes)
-        if space.needs_entry():
+        record = self.follower.record.value
+        interval = self.space.learned(in_use, quota, None if record is None else record.current, log_bytes)
+        if self.space.needs_entry():
             self.outbox.submit(sync_entry())
         return interval
 

@@ -118,7 +118,7 @@ class Appender:
         self._gathering: asyncio.TimerHandle | None = None  # while requests wait for others
         self._expected_until = 0.0  # by the clock's perf_counter
         self._throttled_log = ThrottledLog(log, self._clock)
-        outbox.arrived = self._arrived
+        outbox.on_arrival(self._arrived)
 
     @property
     def window(self) -> int:
@@ -128,7 +128,7 @@ class Appender:
     def start(self, incarnation: Incarnation) -> None:
         """Append under this incarnation from now on."""
         self._incarnation = incarnation
-        self._outbox.incarnation = incarnation.name
+        self._outbox.begin_incarnation(incarnation.name)
         self._combining.start(incarnation.name, incarnation.revision)
         self._schedule()
 
@@ -233,9 +233,9 @@ class Appender:
                 return
 
     def _gathers(self) -> bool:
-        """Whether the requests that wait do so for others: clients answered together continue together."""
-        outbox, timer = self._outbox, self._gathering
-        if len(outbox.queue) >= outbox.expected:
+        """Whether the requests that wait do so for others."""
+        timer = self._gathering
+        if not self._outbox.is_gathering:
             if timer is not None:
                 timer.cancel()
                 self._gathering = None
@@ -249,7 +249,7 @@ class Appender:
     def _gathered(self) -> None:
         """The requests that were expected have not come: send those that wait."""
         self._gathering = None
-        self._outbox.expected = 0
+        self._outbox.gathered()
         self._schedule()
 
     def _header(self) -> Header:
@@ -304,9 +304,8 @@ class Appender:
         if incarnation.is_denied_by(answer):
             self._give_up(sent, incarnation, "its key is gone")
             return
-        if answer.succeeded and not sent.form.is_nested and self._outbox.is_full:
+        if answer.succeeded and not sent.form.is_nested and self._outbox.set_full(False):
             log.warning("etcd has space again")
-            self._outbox.is_full = False
         self._appended(sent, incarnation)
 
     def _react(
@@ -355,8 +354,7 @@ class Appender:
         self._room()
 
     def _full(self, why: str) -> None:
-        if not self._outbox.is_full:
+        if self._outbox.set_full(True):
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
-        self._outbox.is_full = True
         self._try_at = self._clock.monotonic() + _TRIAL_INTERVAL
         self._schedule()

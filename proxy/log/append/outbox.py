@@ -103,25 +103,23 @@ class Outbox:
         """`space`, `budgets`: refuse requests before etcd is full, or while a budget is spent."""
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Called when requests arrive (Appender._arrived).
-        self.arrived: Callable[[], None] = lambda: None
         #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []
-        #: Whether etcd's quota was used up when it last answered an append. `Appender` sets it.
+        #: Whether etcd's quota was used up when it last answered an append; see `set_full`.
         self.is_full = False
         #: Bytes, before compression, of the entries that are not applied yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
-        #: How many requests are likely to come soon: as many as were answered since the last entry was made.
-        self.expected = 0
         #: Syncs that need no entry.
         self.syncs = Syncs()
-        self.space = space
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
         #: The name of the incarnation that numbers its entries here; "" before the first.
         self.incarnation = ""
+        self._arrived: Callable[[], None] = lambda: None
+        self._expected = 0  # so many requests were answered since the last entry was made
+        self._space = space
         self._budgets = budgets
         self._next_by_entry = False  # the syncs that wait are sent in an entry
         self._entry_bytes = entry_bytes
@@ -140,26 +138,44 @@ class Outbox:
         """The first number in use whose outcome the stream has not shown; 0 if there is none."""
         return next(iter(self._sent), 0)
 
+    @property
+    def is_gathering(self) -> bool:
+        """Whether more requests are likely to come soon: clients answered together continue together."""
+        return len(self.queue) < self._expected
+
+    def gathered(self) -> None:
+        """The requests that were likely to come have not."""
+        self._expected = 0
+
+    def set_full(self, is_full: bool) -> bool:
+        """By an answer of etcd's, its quota is used up, or no longer; returns whether that is new."""
+        was_full, self.is_full = self.is_full, is_full
+        return is_full is not was_full
+
     def get(self, number: int) -> Sent | None:
         """What was sent under a number, if the stream has not shown it yet."""
         return self._sent.get(number)
 
     # -- requests ------------------------------------------------------------------------------------------
 
+    def on_arrival(self, arrived: Callable[[], None]) -> None:
+        """Have this called when requests arrive."""
+        self._arrived = arrived
+
     def submit(self, pending: Pending) -> None:
         """Take a request for the log. It is sent with all others that the loop has read in the same turn."""
         self.queue.append(pending)
-        self.arrived()
+        self._arrived()
 
     def submit_all(self, requests: Iterable[Pending]) -> None:
         """Take requests for the log, in this order."""
         self.queue.extend(requests)
-        self.arrived()
+        self._arrived()
 
     def submit_first(self, requests: Iterable[Pending]) -> None:
         """Take requests that are sent before all that wait."""
         self.queue.extendleft(reversed(list(requests)))
-        self.arrived()
+        self._arrived()
 
     def hold(self) -> None:
         """Send nothing more until `release`, except requests to carry sessions over: these may move now."""
@@ -168,7 +184,7 @@ class Outbox:
     def release(self) -> None:
         """Send what waits."""
         self.is_held = False
-        self.arrived()
+        self._arrived()
 
     def set_syncs_apart(self) -> bool:
         """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.
@@ -217,7 +233,7 @@ class Outbox:
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
-        self.expected = 0
+        self._expected = 0
         self.bytes += writer.size
         self.unanswered += 1
         return sent
@@ -233,7 +249,7 @@ class Outbox:
         Requests before them that may not be sent are refused.
         """
         queue, full = self.queue, self.is_full
-        space = self.space if self.space is not None and self.space.is_short() else None
+        space = self._space if self._space is not None and self._space.is_short() else None
         most = self._entry_bytes if space is None else min(self._entry_bytes, JUDGED_AT_ONCE)
         is_limited = full or space is not None or bool(self._budgets)
         requests: list[Pending] = []
@@ -371,7 +387,7 @@ class Outbox:
         sent = self._sent.pop(number, None)
         if sent is not None:
             self._over(sent)
-            self.expected += len(sent.requests)
+            self._expected += len(sent.requests)
         return sent
 
     def _over(self, sent: Sent) -> None:
@@ -395,6 +411,10 @@ class Outbox:
         """It is unknown which entries took effect: all requests that were sent, with the errors to answer."""
         self.incarnation = ""
         return self.skipped(self._next)
+
+    def begin_incarnation(self, name: str) -> None:
+        """The next entries are numbered by this incarnation."""
+        self.incarnation = name
 
     def end_incarnation(self, applied_number: int) -> list[Pending]:
         """The incarnation is over: the requests that did not take effect, in order.

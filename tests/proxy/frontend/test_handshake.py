@@ -343,11 +343,11 @@ def test_a_client_is_not_let_in_before_a_keep_alive_that_lets_it_stay(proxy: Pro
     proxy.handshake.check()
     proxy.commit()
     assert (brief.outcome, long.outcome) == ("waits", "established")
-    proxy.outbox.is_full = True
+    proxy.outbox.set_full(True)
     proxy.attach(request)
     assert len(proxy.pending) == 1  # to be refused: a full etcd gives no lease
     proxy.pending.clear()
-    proxy.outbox.is_full = False
+    proxy.outbox.set_full(False)
     assert proxy.sessions.check(proxy.link.contact()).to_close == []
     proxy.link.keep_alive_sent = proxy.loop.now
     proxy.handshake.check()

@@ -57,7 +57,7 @@ class World:
         self.applier = Applier(
             context, self.watches, self.outbox, cast(SessionKeeper, self), self.notice, self.worker
         )
-        self.outbox.incarnation = "me"
+        self.outbox.begin_incarnation("me")
         self.position = 10
 
     # Effects
@@ -198,7 +198,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     world.submit(Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/")))
     world.submit(creation("/y"))
     sent, _ = world.cut()
-    world.outbox.is_full = True
+    world.outbox.set_full(True)
     world.outbox.no_space(sent)
     world.submit(creation("/z"))
     assert world.outbox.cut(Header(0, 0, 0, 0)) is None

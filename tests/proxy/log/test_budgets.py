@@ -76,7 +76,7 @@ class Proxy:
         self.machine = new_machine(1)
         self.reported: list[str] = []
         self.outbox = Outbox(budgets=SpentBudgets(self.machine, self.reported.append))
-        self.outbox.incarnation = "own"
+        self.outbox.begin_incarnation("own")
         entry = [
             Request(Kind.OPEN, 1, 0, (), encode_terms(4000, bytes(16))),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 1, 0)),

@@ -45,7 +45,7 @@ class Proxy:
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
-        self.outbox.arrived = self.answer
+        self.outbox.on_arrival(self.answer)
         self.stats = Stats()
         self.living = LivingProxies()
         self.living.add(LivingProxy("a", 1, ProxyValue((1,), "")))

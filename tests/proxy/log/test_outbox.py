@@ -84,7 +84,7 @@ class World:
             case ["try"]:
                 return self.entry(outbox.cut(HEADER, may_try=True))
             case ["full"]:
-                outbox.is_full = True
+                outbox.set_full(True)
             case ["hold"]:
                 outbox.hold()
             case ["release"]:
@@ -94,7 +94,7 @@ class World:
             case ["appended", number]:
                 outbox.appended(self.sent[int(number)])
             case ["no", "space", number]:
-                outbox.is_full = True
+                outbox.set_full(True)
                 outbox.no_space(self.sent[int(number)])
                 return self.entry(self.sent[int(number)])
             case ["too", "large", number]:

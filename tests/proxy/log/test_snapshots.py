@@ -211,9 +211,9 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.pressure = Pressure(4000, 1100, 1100, 1000, is_last=True)
     assert world.due_after() is None
     assert caplog.text.count("etcd has room for") == 1
-    subject.outbox.is_full = True  # then it may be what gives space back
+    subject.outbox.set_full(True)  # then it may be what gives space back
     assert world.due_after() is not None
-    subject.outbox.is_full = False
+    subject.outbox.set_full(False)
     world.snapshots.want()
     assert world.due_after() == 0
     subject.pressure = Pressure(4000, 1300, 1100, 1000)
