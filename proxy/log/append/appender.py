@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
+from itertools import chain, repeat
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -35,8 +36,7 @@ log = logging.getLogger(__name__)
 # After a timeout the outcome is unknown. Sending the same Txn again is safe, so the first timeout is short.
 # The others give a slow etcd enough time.
 _TIMEOUTS = (1.0, 1.0, 2.0, 3.0, 5.0)
-_FIRST_PAUSE = 0.05  # seconds before the next attempt if an attempt fails at once; doubled each time
-_LONGEST_PAUSE = 0.5
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.5)  # seconds before the next attempt, if one fails at once; likewise
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _TRIAL_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 # Bytes before compression that are sent and not applied; one entry is sent in any case. At worst a byte takes
@@ -56,14 +56,6 @@ class NextPump(Enum):
 
 
 _AT_A_REQUEST, _SCHEDULED, _AT_ROOM = NextPump.AT_A_REQUEST, NextPump.SCHEDULED, NextPump.AT_ROOM
-
-
-def _growing_pauses() -> Iterator[float]:
-    """Seconds to wait before each next attempt, if attempts fail at once."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 async def _answer_to(etcd: Etcd, txn: Txn, timeout: float) -> TxnResult | EtcdError:
@@ -284,7 +276,7 @@ class Appender:
 
         `answer` is the answer to the first attempt, which took `seconds`.
         """
-        pauses = _growing_pauses()
+        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
         while isinstance(answer, EtcdError):
             pause = self._react(sent, incarnation, answer, seconds, pauses)
             if pause is None:

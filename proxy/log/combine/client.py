@@ -38,7 +38,7 @@ class CombinerClient:
         self._waits = context.settings.combine_waits
         self._living = living
         self._stats = context.stats
-        self._throttled_log = ThrottledLog(log, context.environment.clock)
+        self.throttled_log = ThrottledLog(log, context.environment.clock)
         self._loop = asyncio.get_running_loop()
         #: Of the incarnation that entries have; None: there is none.
         self.hello: Hello | None = None
@@ -117,7 +117,7 @@ class CombinerClient:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
         host, _, port = combiner.value.peer_port.address.rpartition(":")
         messages = SignedMessages(combiner.value.peer_port.secret, self._token_bytes(NONCE))
-        connection = _ToCombiner(messages, hello, combiner.incarnation, self._refused, self._throttled_log)
+        connection = _ToCombiner(self, messages, hello, combiner.incarnation)
         try:
             context = None if tls is None else await asyncio.to_thread(tls)
             async with asyncio.timeout(CONNECT):
@@ -125,23 +125,20 @@ class CombinerClient:
                     lambda: connection, host.strip("[]"), int(port), ssl=context
                 )
                 await connection.answered
+            log.info("proxy %s appends for this one", combiner)
+            self.connection = connection
+            while not connection.lost.done() and self.hello is hello and self._living.combiner == combiner:
+                await asyncio.wait((connection.lost,), timeout=self._waits.poll)
+            if self.connection is connection:
+                is_its_fault = connection.lost.done() and self.hello is hello
+                self._leave("its connection is lost" if is_its_fault else "")
         except (OSError, ValueError, TimeoutError) as error:
             self.why_unused = "the combiner cannot be reached"
-            self._throttled_log.warn(
+            self.throttled_log.warn(
                 "cannot hand entries to proxy %s: %s", combiner, str(error) or "it does not answer"
             )
+        finally:
             connection.close()
-            return
-        except asyncio.CancelledError:
-            connection.close()
-            raise
-        log.info("proxy %s appends for this one", combiner)
-        self.connection = connection
-        while not connection.lost.done() and self.hello is hello and self._living.combiner == combiner:
-            await asyncio.wait((connection.lost,), timeout=self._waits.poll)
-        if self.connection is connection:
-            is_its_fault = connection.lost.done() and self.hello is hello
-            self._leave("its connection is lost" if is_its_fault else "")
 
     def _look_for_late(self) -> None:
         """Append directly what the combiner should have appended by now."""
@@ -153,7 +150,7 @@ class CombinerClient:
             else:
                 self._leave("it is slow")
 
-    def _refused(self, connection: "_ToCombiner", number: int) -> None:
+    def refused(self, connection: "_ToCombiner", number: int) -> None:
         """The combiner has refused an entry."""
         if (offered := self._offered.pop(number, None)) is None:
             return
@@ -175,7 +172,7 @@ class CombinerClient:
             connection.close()
             if why:
                 self._avoided = connection.combiner, self._now() + self._waits.retry_after
-                self._throttled_log.warn("the combiner does not append this proxy's entries: %s", why)
+                self.throttled_log.warn("the combiner does not append this proxy's entries: %s", why)
         offered, self._offered = self._offered, {}
         if offered:
             probe.current.reached("entries that their combiner may not have appended")
@@ -187,19 +184,11 @@ class CombinerClient:
 class _ToCombiner(PeerConnection):
     """A proxy's connection to the combiner."""
 
-    def __init__(
-        self,
-        messages: SignedMessages,
-        hello: Hello,
-        combiner: str,
-        refused: Callable[["_ToCombiner", int], None],
-        throttled_log: ThrottledLog,
-    ) -> None:
+    def __init__(self, client: CombinerClient, messages: SignedMessages, hello: Hello, combiner: str) -> None:
         super().__init__(messages)
         self.hello = hello
         self.combiner = combiner  # its incarnation
-        self._refused = refused
-        self._throttled_log = throttled_log
+        self._client = client
         self._said_hello = False
         self.mode = Mode()  # the last one that has come
         self.count = 0  # of entries that it has appended
@@ -222,9 +211,9 @@ class _ToCombiner(PeerConnection):
                 if isinstance(answer, Mode):
                     self.mode = answer
                 else:
-                    self._refused(self, answer)
+                    self._client.refused(self, answer)
         except BadMessage as error:
-            self._throttled_log.warn("closing the connection to the combiner: %s", error)
+            self._client.throttled_log.warn("closing the connection to the combiner: %s", error)
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -125,9 +125,7 @@ class LogFollower:
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
         self.record.take(loaded.caught.record, loaded.caught.pair.mod_revision)
-        self.last_load = LastLoad(
-            loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
-        )
+        self.last_load = LastLoad(loaded.cluster_id, loaded.log_bytes, loaded.log_requests, loaded.fell_back)
         self.order.restart(loaded.machine.applied)
         return await self._caught_up(loaded.caught)
 

@@ -203,8 +203,8 @@ _ANSWERS: dict[str, TxnResult | Exception] = {
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    for pause in ("_FIRST_PAUSE", "_REFUSED_PAUSE"):
-        monkeypatch.setattr(appender_module, pause, 0.0)
+    monkeypatch.setattr(appender_module, "_PAUSES", (0.0,))
+    monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.0)
     for moment in ("_GATHERING", "_EXPECTED_FOR"):  # ends when the script says so
         monkeypatch.setattr(appender_module, moment, 60.0)
     world = World()

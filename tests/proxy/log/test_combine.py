@@ -432,24 +432,38 @@ async def _talk(port: int, *messages: bytes) -> bytes:
     return said
 
 
+_Talk: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter, SignedMessages]
+
+
+async def _entered(proxy: Proxy, hello: bytes, secret: bytes = SECRET) -> _Talk:
+    """A connection to a combiner that begins with this hello."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", _port(proxy))
+    messages = SignedMessages(secret, bytes(NONCE))
+    writer.write(messages.greeting())
+    messages.verify(await reader.readexactly(len(messages.greeting())))
+    writer.write(messages.sign(hello))
+    return reader, writer, messages
+
+
+def _hello(proxy: Proxy) -> bytes:
+    hello = _client(proxy).hello
+    assert hello is not None
+    return hello.encode()
+
+
 async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     proxy = await cluster.proxy()
-    port = _port(proxy)
-    said = await _talk(port, b"GET / HTTP/1.1\r\n\r\n")
+    said = await _talk(_port(proxy), b"GET / HTTP/1.1\r\n\r\n")
     assert len(said) == len(SignedMessages(SECRET, bytes(NONCE)).greeting())
     assert "no greeting" in caplog.text
     for secret, hello, reason in (
-        (b"guess", Hello(1, "a"), "does not know the secret"),
-        (SECRET, Hello(1, "a"), "no living proxy is called 'a'"),
-        (SECRET, Hello(1, proxy.log.incarnation), "no living proxy"),  # another create_revision
-        (SECRET, None, "not a hello"),
+        (b"guess", Hello(1, "a").encode(), "does not know the secret"),
+        (SECRET, Hello(1, "a").encode(), "no living proxy is called 'a'"),
+        (SECRET, Hello(1, proxy.log.incarnation).encode(), "no living proxy"),  # another create_revision
+        (SECRET, b"?", "not a hello"),
     ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        messages = SignedMessages(secret, bytes(NONCE))
-        writer.write(messages.greeting())
-        messages.verify(await reader.readexactly(len(messages.greeting())))
-        writer.write(messages.sign(b"?" if hello is None else hello.encode()))
+        reader, writer, _ = await _entered(proxy, hello, secret)
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
@@ -475,16 +489,10 @@ async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
 async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Cluster) -> None:
     """The combiner may learn later than the proxy that its last connection is lost."""
     first, second, _ = await cluster.three()
-    host, hello = _server(first), _client(second).hello
-    assert hello is not None
-    name = hello.incarnation
+    host, name = _server(first), second.log.incarnation
     former = host.proxies[name]
     with mock.patch.object(Combiner, "forget") as forget, mock.patch.object(former, "close") as close:
-        reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
-        messages = SignedMessages(SECRET, bytes(NONCE))
-        writer.write(messages.greeting())
-        messages.verify(await reader.readexactly(len(messages.greeting())))
-        writer.write(messages.sign(hello.encode()))
+        _, writer, _ = await _entered(first, _hello(second))
         await until(lambda: host.proxies[name] is not former)
         assert close.call_count == 1
         assert forget.call_args_list == [mock.call(name)], "it appends itself what it has offered before"
@@ -495,27 +503,12 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     await writer.wait_closed()
 
 
-_Talk: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter, SignedMessages]
-
-
-async def _entered(first: Proxy, second: Proxy) -> _Talk:
-    """A connection to the first, the combiner, that says it is the second."""
-    hello = _client(second).hello
-    assert hello is not None
-    reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
-    messages = SignedMessages(SECRET, bytes(NONCE))
-    writer.write(messages.greeting())
-    messages.verify(await reader.readexactly(len(messages.greeting())))
-    writer.write(messages.sign(hello.encode()))
-    return reader, writer, messages
-
-
 async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """400,000 empty entries held the combiner for seconds."""
     first, second, _ = await cluster.three()
-    reader, writer, messages = await _entered(first, second)
+    reader, writer, messages = await _entered(first, _hello(second))
     entries = [encode_entry(number, encode_void(0)) for number in range(1000, 2000)]
     writer.write(b"".join(map(messages.sign, entries)))
     with suppress(ConnectionResetError):
@@ -540,7 +533,7 @@ async def test_what_is_no_entry_is_not_appended(
 ) -> None:
     """No proxy serves a tree whose log has a value that is no entry."""
     first, second, _ = await cluster.three()
-    reader, writer, messages = await _entered(first, second)
+    reader, writer, messages = await _entered(first, _hello(second))
     with mock.patch.object(Combiner, "add") as add:
         writer.write(messages.sign(encode_entry(99, value)))
         await reader.read()
@@ -559,7 +552,7 @@ def _entry(kind: Kind, body: bytes = b"") -> bytes:
 async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Cluster) -> None:
     """A level that no proxy knows, or a forgotten incarnation, would end all of them."""
     first, second, _ = await cluster.three()
-    reader, writer, messages = await _entered(first, second)
+    reader, writer, messages = await _entered(first, _hello(second))
     kinds = (Kind.LEVEL, Kind.FORGET, Kind.EPOCH, Kind.FOLLOWED, Kind.BUDGET)
     values = [*map(_entry, kinds), _entry(Kind.CLIENT, bytes(2 << 20))]
     assert max(map(len, values)) < MOST_BYTES
