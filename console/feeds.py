@@ -16,7 +16,7 @@ from console.http import Console
 from console.people import guard
 from console.people.logins import Call, Refused
 from console.tables import Source, error_answer, identities_of, login_headers
-from proxy.state.feed import EVENTS, Id, Wanted, id_of
+from proxy.state.feed import EVENTS, Id, Selection, id_of
 from proxy.support import child
 from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
@@ -86,7 +86,7 @@ class Feeds:
             return error_answer(error.status, str(error), login_headers(error.status), **more)
 
     async def _fed(
-        self, request: web.Request, call: Call, wanted: Wanted, since: Id | None
+        self, request: web.Request, call: Call, wanted: Selection, since: Id | None
     ) -> web.StreamResponse:
         recent = self.recent
         assert recent is not None
@@ -113,7 +113,7 @@ class Feeds:
 
     # -- children --------------------------------------------------------------------------------------------
 
-    async def replay(self, wanted: Wanted, after: Id) -> Child:
+    async def replay(self, wanted: Selection, after: Id) -> Child:
         """A child that writes what is behind a place. Raises Refused; `end_replay` has to follow."""
         if self._past >= (most := self.limits.most_past):
             self.stats.refused += 1
@@ -142,7 +142,7 @@ class Feeds:
         if process is not None:
             await child.end(process)
 
-    def _order(self, wanted: Wanted, after: Id) -> dict[str, Any]:
+    def _order(self, wanted: Selection, after: Id) -> dict[str, Any]:
         return {
             **self.source.order,
             "log_format": form_in_use(),
@@ -164,7 +164,7 @@ class _Gone(Refused):
 class _Feed:
     """One reader."""
 
-    def __init__(self, feeds: Feeds, request: web.Request, call: Call, wanted: Wanted, since: Id) -> None:
+    def __init__(self, feeds: Feeds, request: web.Request, call: Call, wanted: Selection, since: Id) -> None:
         self._feeds = feeds
         assert feeds.recent is not None
         self._recent = feeds.recent
@@ -297,7 +297,7 @@ class _Feed:
         return why
 
 
-def _asked(request: web.Request, call: Call) -> tuple[Wanted, Id | None]:
+def _asked(request: web.Request, call: Call) -> tuple[Selection, Id | None]:
     """Which changes, and where they begin: None for now. Raises Refused."""
     query = request.query
     for name in query:
@@ -317,4 +317,4 @@ def _asked(request: web.Request, call: Call) -> tuple[Wanted, Id | None]:
         begin = None if since is None else id_of(since)
     except ValueError as error:
         raise Refused(400, f"since: {error}") from None
-    return Wanted(path, data == "yes", identities_of(call), events), begin
+    return Selection(path, data == "yes", identities_of(call), events), begin

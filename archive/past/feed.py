@@ -30,7 +30,7 @@ from proxy.log.load import start
 from proxy.log.load.replay import Place, Replay
 from proxy.log.record import TreeNotServable, look, servable
 from proxy.state.auth.scheme import Identity
-from proxy.state.feed import Id, Wanted, id_of, made_by
+from proxy.state.feed import Id, Selection, id_of, made_by
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, keep_changes
@@ -102,7 +102,7 @@ class Feed:
         self._url: str = given["url"]
         self._after = id_of(given["since"])
         identities = tuple([Identity(*each) for each in given["identities"]])
-        self._wanted = Wanted(given["path"], given["data"], identities, given["events"])
+        self._wanted = Selection(given["path"], given["data"], identities, given["events"])
         self._asked = asked
         self._changes: list[Recorded] = []
         self._follows: SnapshotRef | None = None  # of a copy: what its entries follow

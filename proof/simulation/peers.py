@@ -14,7 +14,7 @@ from typing_extensions import override
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host, World
 from proxy.support.environment import Randomness
-from proxy.support.ports import Place
+from proxy.support.ports import Slot
 from schema.record import PeerPort
 
 _NUMBER = 2191  # of the port of each proxy
@@ -45,7 +45,7 @@ class ProxyHost(Host):
         made = self.create_future()
         near = Link(self, host, lambda: None if made.done() else protocol_factory(), made)
         far = Link(
-            port.host, self.name, lambda: None if port.is_closed else port.make(Place(Counter(), self.name))
+            port.host, self.name, lambda: None if port.is_closed else port.make(Slot(Counter(), self.name))
         )
         near.out = Pipe(self._network, self.name, port.host, host, far.came)
         far.out = Pipe(self._network, host, self, self.name, near.came)
@@ -70,7 +70,7 @@ class Port:
         self.is_closed = False
         self._all = network.ports.setdefault(host.name, [])
 
-    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+    def open(self, make: Callable[[Slot], asyncio.Protocol]) -> None:
         """Take them."""
         self.make = make
         self._all[:] = [port for port in self._all if not port.host.dead]

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from proxy.support.inflow import Inflow
 from proxy.support.last_resort import contained
-from proxy.support.ports import Place
+from proxy.support.ports import Slot
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ def waits(request: web.Request) -> Iterator[None]:
 class AdminConnection(asyncio.Protocol):
     """One connection, around aiohttp's handler of it."""
 
-    def __init__(self, inner: asyncio.Protocol, place: Place, open_ones: "AdminConnections") -> None:
+    def __init__(self, inner: asyncio.Protocol, slot: Slot, open_ones: "AdminConnections") -> None:
         self._inner = inner
-        self.place = place
+        self.slot = slot
         self._all = open_ones
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -105,7 +105,7 @@ class AdminConnection(asyncio.Protocol):
         self._all.inflow.lost(self)
         self._all.by_transport.pop(self._transport, None)
         self._transport = self._request = None
-        self.place.release()
+        self.slot.release()
         self._inner.connection_lost(error)
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -152,16 +152,16 @@ class AdminConnections:
         """Those for which the server does nothing."""
         return (each for each in self.by_transport.values() if each.is_idle)
 
-    def maker(self, make: Callable[[], asyncio.Protocol]) -> Callable[[Place], asyncio.Protocol]:
+    def maker(self, make: Callable[[], asyncio.Protocol]) -> Callable[[Slot], asyncio.Protocol]:
         """Makes connections around protocols that `make` makes."""
-        return lambda place: AdminConnection(make(), place, self)
+        return lambda slot: AdminConnection(make(), slot, self)
 
     def make_room(self, address: str) -> bool:
         """Close the idle connection that had its last answer longest ago; False if there is none.
 
         Only one of this address, unless it is "".
         """
-        longest = next((each for each in self.idle if address in ("", each.place.address)), None)
+        longest = next((each for each in self.idle if address in ("", each.slot.address)), None)
         if longest is not None:
             longest.abort()
         return longest is not None

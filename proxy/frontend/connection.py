@@ -32,7 +32,7 @@ from codec.longs import hex64
 from codec.packets import ConnectRequest
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.identity import ClientIdentity
-from proxy.frontend.life import Event, Life
+from proxy.frontend.life import Life, LifeEvent
 from proxy.frontend.limits import EarlyBytes, Load, too_far_behind
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
@@ -50,7 +50,7 @@ from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
-from proxy.frontend.slow_reads import Asker, ReadSlices
+from proxy.frontend.slow_reads import ReadSlices
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         self.services = services
         self._clock = services.environment.clock
         self._loop = loop
-        self._opening = Opening()
+        self._opening = Opening(loop)
         self.inbound = Inbound(services.max_frame, keeper=services.context.operations.keeper)
         self.inbound.unsampled = services.sampling.skip()
         self.outbound = Outbound(loop)
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
         self.outbound.open(cast(asyncio.Transport, transport))
         is_usable = self.identity.connected(transport)
         give_up = None if self._connections.are_frozen else self._give_up  # `thaw` sets the timer
-        self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, give_up)
+        self._opening.wait(SESSIONLESS_TIMEOUT, give_up)
         if not self._connections.opened(self) or not is_usable:
             self.close()
 
@@ -374,9 +374,8 @@ class Connection(asyncio.Protocol):
         if ready.requests:
             self.services.submit(ready.requests)
         if ready.slow_read is not None:
-            asker = Asker(self.session_id, self.identity.address)
             self.services.state_gate.read_slowly(
-                ready.slow_read, asker, self.answer_slow_read, lambda: self.order.wants_slow_read
+                ready.slow_read, self.identity, self.answer_slow_read, lambda: self.order.wants_slow_read
             )
         closing = ready.close
         if closing is not None and closing.why and self.outbound.is_open:
@@ -485,7 +484,7 @@ class Connection(asyncio.Protocol):
             self.inbound.count += 1  # before the answer is made, which may include this connection
             word = word_answer(self.services.answer_word, broken, self._clock)
             if word is not None:
-                self.order.live_through(Event.WORD)
+                self.order.live_through(LifeEvent.WORD)
                 self._answer_word(word)
 
     def _request_session(self, frames: list[bytes]) -> None:
@@ -499,7 +498,7 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         self._opening.take(request, self._clock.perf_counter_ns())
-        self.order.live_through(Event.REQUEST)
+        self.order.live_through(LifeEvent.REQUEST)
         self.inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
@@ -530,7 +529,7 @@ class Connection(asyncio.Protocol):
 
     def limit_wait(self, seconds: float) -> None:
         """Close the connection after so many seconds, unless it has its session by then."""
-        self._opening.wait(self._loop, seconds, self._give_up)
+        self._opening.wait(seconds, self._give_up)
 
     @_contained
     def _give_up(self) -> None:
@@ -580,7 +579,7 @@ class Connection(asyncio.Protocol):
         self._act()
 
     def _attach(self, session: ServedSession) -> None:
-        self.order.live_through(Event.SESSION)
+        self.order.live_through(LifeEvent.SESSION)
         self._release_early()
         session.connection = self
         self.session = session
@@ -643,7 +642,7 @@ class Connection(asyncio.Protocol):
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         if self.order.life is _OPENING and not self._opening.is_timed:
-            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
+            self._opening.wait(SESSIONLESS_TIMEOUT, self._give_up)
         self.regulate()
         if self.has_unhandled:
             self._wait()

@@ -10,7 +10,7 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader
 from codec.longs import hex64
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import Author, SaslAnswer
+from proxy.frontend.requests import ClientInfo, SaslAnswer
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
@@ -31,7 +31,7 @@ _LONGEST_SCHEME = 100
 _LONGEST_NAME = 256
 
 
-class ClientIdentity(Author):
+class ClientIdentity(ClientInfo):
     """The identity of one client, and how it proves more of it."""
 
     __slots__ = (

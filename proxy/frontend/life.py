@@ -17,7 +17,7 @@ class Life(Enum):
     CLOSED = "closed"  # they are ignored, and nothing is sent after the last packet
 
 
-class Event(Enum):
+class LifeEvent(Enum):
     """What changes the state."""
 
     WORD = "a four-letter word has come"
@@ -28,14 +28,14 @@ class Event(Enum):
 
 TRANSITIONS = {
     Life.OPENING: {
-        Event.WORD: Life.ANSWERING,
-        Event.REQUEST: Life.WAITING,
-        Event.SESSION: Life.SERVING,
-        Event.END: Life.CLOSED,
+        LifeEvent.WORD: Life.ANSWERING,
+        LifeEvent.REQUEST: Life.WAITING,
+        LifeEvent.SESSION: Life.SERVING,
+        LifeEvent.END: Life.CLOSED,
     },
-    Life.ANSWERING: {Event.END: Life.CLOSED},
-    Life.WAITING: {Event.SESSION: Life.SERVING, Event.END: Life.CLOSED},
-    Life.SERVING: {Event.END: Life.CLOSED},
-    Life.CLOSED: {Event.END: Life.CLOSED},
+    Life.ANSWERING: {LifeEvent.END: Life.CLOSED},
+    Life.WAITING: {LifeEvent.SESSION: Life.SERVING, LifeEvent.END: Life.CLOSED},
+    Life.SERVING: {LifeEvent.END: Life.CLOSED},
+    Life.CLOSED: {LifeEvent.END: Life.CLOSED},
 }
 """The state after each event. What is not here cannot happen."""

@@ -14,7 +14,7 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, LONG
 from codec.packets import REQUEST_HEADER
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import Author, Marked, Received, Single, Write
+from proxy.frontend.requests import ClientInfo, Marked, Received, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Reading
@@ -37,7 +37,7 @@ class Observer:
     """Learns of each request of one client that is answered."""
 
     __slots__ = (
-        "_author",
+        "_client",
         "_latency",
         "_logs",
         "_machine",
@@ -52,7 +52,7 @@ class Observer:
 
     def __init__(
         self,
-        author: Author,
+        client: ClientInfo,
         latency: ConnectionLatency,
         machine: Machine,
         now: Callable[[], int],
@@ -60,7 +60,7 @@ class Observer:
         traces: Traces | None = None,
     ) -> None:
         """`now` returns nanoseconds of the clock of all times here."""
-        self._author = author
+        self._client = client
         self._latency = latency
         self._machine = machine
         self.now = now
@@ -76,10 +76,10 @@ class Observer:
     def answered(self, request: Write | Received, answer: Answer) -> None:
         """A request is answered, just now. Of reads only those that are traced have to be reported."""
         if self._logs is not None and isinstance(request, Write):
-            self._logs.outcome(self._author, request, answer.err, answer.body)
+            self._logs.outcome(self._client, request, answer.err, answer.body)
         if self._traces is not None:
             self._traces.answered(
-                self._author, request, answer.err, began=answer.began, position=answer.position
+                self._client, request, answer.err, began=answer.began, position=answer.position
             )
 
     def traced(self, answers: dict[int, AnswerRead]) -> dict[int, AnswerRead]:
@@ -148,7 +148,7 @@ class Observer:
             now = self.now()
             self._latency.note(opcode, count, xid, self._machine.zxid, received, now)
             if self._logs is not None:
-                self._logs.reads(self._author, opcode, count, now - received)
+                self._logs.reads(self._client, opcode, count, now - received)
 
     def note_single(self, opcode: int, xid: int, received: int) -> None:
         """Record a request that is answered alone."""
@@ -162,4 +162,4 @@ class Observer:
     def _note(self, opcode: int, count: int, xid: int, received: int, now: int) -> None:
         self._latency.note(opcode, count, xid, self._machine.zxid, received, now)
         if self._logs is not None:
-            self._logs.reads(self._author, opcode, count, now - received)
+            self._logs.reads(self._client, opcode, count, now - received)

@@ -84,24 +84,21 @@ class LongWords:
 class Opening:
     """The beginning of one connection: its connect request, and for how long that is waited for."""
 
-    __slots__ = ("_request", "_timer", "due", "requested")
+    __slots__ = ("_loop", "_request", "_timer", "due", "requested")
 
-    def __init__(self) -> None:
-        #: The loop's time at which the connection is closed if it has no session.
-        self.due = 0.0
-        #: When the connect request was received, in nanoseconds.
-        self.requested = 0
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._request: ConnectRequest | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.due = 0.0  # the loop's time at which the connection is closed if it has no session
+        self.requested = 0  # nanoseconds, when the connect request was received
 
-    def wait(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None] | None
-    ) -> None:
+    def wait(self, seconds: float, give_up: Callable[[], None] | None) -> None:
         """Call `give_up` after so many seconds, unless the timer is stopped or set anew. None: it will be."""
         self.stop_timer()
-        self.due = loop.time() + seconds
+        self.due = self._loop.time() + seconds
         if give_up is not None:
-            self._timer = loop.call_later(seconds, give_up)
+            self._timer = self._loop.call_later(seconds, give_up)
 
     def stop_timer(self) -> None:
         """What the timer waits for has come, or the connection is closed."""

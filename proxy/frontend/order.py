@@ -50,7 +50,7 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from codec.named import new_tuple
-from proxy.frontend.life import TRANSITIONS, Event, Life
+from proxy.frontend.life import TRANSITIONS, Life, LifeEvent
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import Replies
@@ -58,9 +58,9 @@ from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
     AuthEntries,
-    Author,
     AwaitedRead,
     AwaitedToken,
+    ClientInfo,
     Held,
     ReadRun,
     Refused,
@@ -149,7 +149,7 @@ class Unproven:
 
     __slots__ = ("_client", "_packets", "_queue", "_schemes")
 
-    def __init__(self, client: Author, schemes: frozenset[str], queue: RequestQueue) -> None:
+    def __init__(self, client: ClientInfo, schemes: frozenset[str], queue: RequestQueue) -> None:
         """`schemes`: an identity of one of these is accepted. `queue` counts the packets, too."""
         self._client = client
         self._schemes = schemes
@@ -195,7 +195,7 @@ class Order:
     def __init__(
         self,
         client: Client,
-        author: Author,
+        info: ClientInfo,
         authentication: Authentication,
         take_outcome: Callback,
         context: OrderContext,
@@ -203,7 +203,7 @@ class Order:
     ) -> None:
         """`client`: whose watches reads set. `take_outcome` gets the outcomes of writes."""
         self._client = client
-        self._author = author
+        self._info = info
         self._authentication = authentication
         self._take_outcome = take_outcome
         self._machine = context.machine
@@ -215,7 +215,7 @@ class Order:
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
-        self._unproven = Unproven(author, schemes, self.queue) if schemes else None
+        self._unproven = Unproven(info, schemes, self.queue) if schemes else None
         self.life = Life.OPENING
         self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
         self._events: list[bytes] | None = None  # during a slow read: those that come after its reply
@@ -341,9 +341,9 @@ class Order:
     def end(self, closing: Closing = _OF_ITSELF) -> None:
         """Process no more frames, and close after the packets so far."""
         self._closing = self._closing or closing
-        self.live_through(Event.END)
+        self.live_through(LifeEvent.END)
 
-    def live_through(self, event: Event) -> None:
+    def live_through(self, event: LifeEvent) -> None:
         """Change the state of the connection."""
         self.life = TRANSITIONS[self.life][event]
 
@@ -523,7 +523,7 @@ class Order:
         """
         operation = self._writes[opcode]
         position = self.replies.wire.body
-        if operation.has_acl and self._auth_entries.are_too_much(packet, self._author.identities):
+        if operation.has_acl and self._auth_entries.are_too_much(packet, self._info.identities):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
@@ -535,7 +535,7 @@ class Order:
             if not spends_zxid(opcode, error):
                 return self._refused(xid, opcode, packet, received, code_of(operation, error))
             # Otherwise the state machine finds the same error.
-        write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
+        write = Write(self._take_outcome, self._info, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
 

@@ -16,7 +16,7 @@ from codec.jute import Reader
 from codec.longs import hex64
 from codec.operation_names import constant_name
 from proxy.frontend import audit
-from proxy.frontend.requests import Author, Write
+from proxy.frontend.requests import ClientInfo, Write
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Pause
@@ -99,12 +99,12 @@ class RequestLogs:
                 self._write_audit(audit.of_kill(session_id, killer))
             self._write_all(audit.of_session_end(self._user, session_id, self._ended()), self._pause)
 
-    def refused(self, client: Author, scheme: str, name: str) -> None:
+    def refused(self, client: ClientInfo, scheme: str, name: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
         if self._write_audit is not None:
             self._write_audit(audit.of_refusal(client.session_id, name, client.address, scheme))
 
-    def outcome(self, client: Author, write: Write, err: int, body: bytes) -> None:
+    def outcome(self, client: ClientInfo, write: Write, err: int, body: bytes) -> None:
         """A write of a client was applied, just now."""
         if self._slow:
             now = self._clock()
@@ -144,7 +144,7 @@ class RequestLogs:
 
     # -- slow requests ---------------------------------------------------------------------------------------
 
-    def _slow_write(self, client: Author, write: Write, now: int) -> None:
+    def _slow_write(self, client: ClientInfo, write: Write, now: int) -> None:
         sent, applying = self._stages().within(write.received, now)
         log.warning(
             "slow request: session %s from %s: %s took %d ms: waiting %d, append %d, apply %d",
@@ -157,7 +157,7 @@ class RequestLogs:
             (now - applying) // _MILLISECOND,
         )
 
-    def reads(self, client: Author, opcode: int, count: int, nanos: int) -> None:
+    def reads(self, client: ClientInfo, opcode: int, count: int, nanos: int) -> None:
         """Requests of one kind, received together, are answered: log them if they are slow reads."""
         if self._slow and nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
             log.warning(

@@ -31,15 +31,16 @@ _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
 
 
-class Author:
-    """The client of requests: who it is, as far as the server knows."""
+class ClientInfo:
+    """What the server knows of a client."""
 
     __slots__ = ("address", "identities", "port", "session_id")
 
-    def __init__(self) -> None:
-        self.address = ""
+    def __init__(self, address: str = "", session_id: int = 0) -> None:
+        """`session_id`: 0 while there is no session."""
+        self.address = address
         self.port = 0  # on the client's side
-        self.session_id = 0  # 0 while there is no session
+        self.session_id = session_id
         self.identities: Identities = ()  # those that it has proved
 
 
@@ -62,7 +63,7 @@ class Write(Pending):
     def __init__(
         self,
         callback: Callback,
-        author: Author,
+        client: ClientInfo,
         xid: int,
         opcode: int,
         packet: bytes,
@@ -73,9 +74,9 @@ class Write(Pending):
         """`position`: where the body begins in the packet. `fields`: the body decoded, None if not yet."""
         # Set here instead of by Pending.__init__, which would be one more call for each write.
         self.kind = _CLIENT
-        self.session_id = author.session_id
+        self.session_id = client.session_id
         self.opcode = opcode
-        self.identities = author.identities
+        self.identities = client.identities
         self.body = packet[position:]
         self.fields = fields
         self.callback = callback  # `Connection.take_outcome`

@@ -14,7 +14,7 @@ from codec.errors import MalformedPacket
 from codec.longs import hex64
 from codec.operation_names import operation_name
 from proxy.frontend.replies import Wire
-from proxy.frontend.requests import Author, path_in
+from proxy.frontend.requests import ClientInfo, path_in
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, MULTI_READ
@@ -88,14 +88,14 @@ class Sampling:
         chance = (self._randbits(_BITS) + 1) / (1 << _BITS)
         return int(math.log(chance) / self._logarithm)
 
-    def look(self, author: Author, wire: Wire, frames: Sequence[bytes], place: int) -> int:
+    def look(self, client: ClientInfo, wire: Wire, frames: Sequence[bytes], place: int) -> int:
         """Look at the frame at `place` of a chunk, and at later ones by chance; the place of the next one.
 
         That place is counted from the end of the chunk.
         """
         while place < len(frames):
             packet = frames[place]
-            self._kept.append(_Sampled(author.session_id, author.address, wire, packet, self._seconds()))
+            self._kept.append(_Sampled(client.session_id, client.address, wire, packet, self._seconds()))
             if len(packet) > _LARGEST_KEPT or len(self._kept) >= _MOST_KEPT:
                 self._count_kept()
             place += 1 + self.skip()

@@ -28,6 +28,7 @@ from typing_extensions import override
 
 from codec.constants import ErrorCode
 from proxy.frontend.order import SlowRead
+from proxy.frontend.requests import ClientInfo
 from proxy.log.slices import Slices, StateWorker
 from proxy.state.operation import Sees
 from proxy.state.pause import Item, Lengths, TooMuch
@@ -41,20 +42,18 @@ _REMEMBERED = 60_000_000_000  # nanoseconds for which a client that had such a r
 _URGENT_SHARE = 4_000_000_000  # nanoseconds in which urgent reads may take as many steps as the longest read
 
 
-class Asker(NamedTuple):
-    """The client that sent a slow read."""
-
-    session_id: int
-    address: str
-
-
 class ClientRead(NamedTuple):
     """A slow read, and how its client gets the answer."""
 
     slow: SlowRead
-    asker: Asker
+    client: ClientInfo
     answer: Callable[["ReadSlices"], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
+
+    @property
+    def whose(self) -> tuple[int, str]:
+        """By what its client is known: the session and the address."""
+        return self.client.session_id, self.client.address
 
 
 class _Limit(NamedTuple):
@@ -161,7 +160,7 @@ class _WaitingReads:
 
     def add(self, read: ClientRead, now: int) -> None:
         """A read waits. `now`: nanoseconds."""
-        rank = sum(self._until.get(each, 0) >= now for each in read.asker)
+        rank = sum(self._until.get(each, 0) >= now for each in read.whose)
         self._count += 1
         self._by_rank[rank].append((self._count, read))
 
@@ -176,7 +175,7 @@ class _WaitingReads:
         """Its client comes after others for a while."""
         while self._until and next(iter(self._until.values())) < now:
             self._until.popitem(last=False)
-        for each in read.asker:
+        for each in read.whose:
             self._until[each] = now + _REMEMBERED
             self._until.move_to_end(each)
 

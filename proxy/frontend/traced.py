@@ -16,7 +16,7 @@ from codec.longs import hex64
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.requests import Author, Marked, Received, Write, path_in
+from proxy.frontend.requests import ClientInfo, Marked, Received, Write, path_in
 from proxy.state.effect import path_of
 from proxy.support.controls import shortened
 from proxy.traces.span import Span, Tracer
@@ -82,7 +82,7 @@ class Traces:
         return frames
 
     def answered(
-        self, client: Author, request: Write | Received, err: int, *, began: int, position: int
+        self, client: ClientInfo, request: Write | Received, err: int, *, began: int, position: int
     ) -> None:
         """A request is answered, just now: report its span, if it is traced.
 

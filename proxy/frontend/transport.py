@@ -67,10 +67,7 @@ class Inbound:
         self.framer = framer if traces is None else MarkingFramer(framer, traces)
 
     def opened(self, traces: Traces | None, early: list[bytes]) -> None:
-        """The first packet was the connect request: later packets may have another form.
-
-        `early`: those that were received with it.
-        """
+        """The first packet was the connect request, and `early` came with it; others may differ in form."""
         self.early = early
         if isinstance(self.framer, OpeningFramer):
             self.framer = self.framer.rest

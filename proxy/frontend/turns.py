@@ -20,7 +20,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from proxy.frontend.order import SlowRead
-from proxy.frontend.slow_reads import Asker, ClientRead, ReadSlices, SlowReads
+from proxy.frontend.requests import ClientInfo
+from proxy.frontend.slow_reads import ClientRead, ReadSlices, SlowReads
 from proxy.log.slices import SLICE, StateWorker
 from proxy.state.operation import Sees
 from proxy.state.pause import LENGTHS, Lengths
@@ -113,7 +114,7 @@ class StateGate:
     def read_slowly(
         self,
         slow: SlowRead,
-        asker: Asker,
+        client: ClientInfo,
         answer: Callable[[ReadSlices], None],
         is_wanted: Callable[[], bool],
     ) -> None:
@@ -125,7 +126,7 @@ class StateGate:
         if slow.is_urgent:
             slow = SlowRead(is_urgent=True)
         reads = self._in_pieces if slow.sees is Sees.PIECES else self._whole
-        reads.add(ClientRead(slow, asker, answer, is_wanted))
+        reads.add(ClientRead(slow, client, answer, is_wanted))
 
     def _resume_soon(self) -> None:
         if self._is_called:

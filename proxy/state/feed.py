@@ -105,7 +105,7 @@ def size_of(made: Made) -> int:
     return size
 
 
-class Wanted(NamedTuple):
+class Selection(NamedTuple):
     """Which changes a reader gets, and in which form."""
 
     path: str  # and all below it

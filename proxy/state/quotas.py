@@ -28,7 +28,7 @@ _SHORT = 1 << 10
 _IN_TURN = 64
 
 
-class Limits(NamedTuple):
+class QuotaLimits(NamedTuple):
     """The limits of a quota; -1 is no limit. A hard limit replaces the soft one."""
 
     soft_count: int = -1
@@ -47,7 +47,7 @@ class Quota:
         self.counted = False  # False: the numbers have to be counted first
         self.stats: str | None = None  # the path of the stats node, if it exists
         self.has_limits = False  # whether the other node exists
-        self.limits: Limits | None = None  # None: malformed, or missing
+        self.limits: QuotaLimits | None = None  # None: malformed, or missing
 
     def add(self, count: int, size: int) -> None:
         """So many nodes and bytes are new."""
@@ -278,7 +278,7 @@ _NUMBER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
 _PAIR = re.compile("[^,;]+")
 
 
-def read_limits(data: bytes | None, pause: Pause = NO_PAUSE) -> Limits | None:
+def read_limits(data: bytes | None, pause: Pause = NO_PAUSE) -> QuotaLimits | None:
     """The limits of a node's data as StatsTrack reads them; None if it fails on the data."""
     if data is None:
         return None
@@ -297,7 +297,7 @@ def read_limits(data: bytes | None, pause: Pause = NO_PAUSE) -> Limits | None:
             if number is None or not -(1 << 63) <= number < 1 << 63:
                 return None
             found[parts[0]] = number
-    return Limits(
+    return QuotaLimits(
         found.get("count", -1),
         found.get("bytes", -1),
         found.get("countHardLimit", -1),

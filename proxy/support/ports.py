@@ -104,8 +104,8 @@ class Bounds(NamedTuple):
     per_address: int
 
 
-class Place:
-    """The place of one connection, until the protocol that has it calls `release`."""
+class Slot:
+    """One connection at a port that takes so many, until the protocol that has it calls `release`."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:
         self._taken = taken
@@ -114,7 +114,7 @@ class Place:
         taken[address] += 1
 
     def release(self) -> None:
-        """Give the place back. Idempotent."""
+        """Another one may come. Idempotent."""
         if self._is_held:
             self._is_held = False
             self._taken[self.address] -= 1
@@ -158,7 +158,7 @@ class BoundedPort:
         self._with_tls = TlsConnections()
         self._throttled_log = ThrottledLog(log)
 
-    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+    def open(self, make: Callable[[Slot], asyncio.Protocol]) -> None:
         """Accept connections, whose protocols `make` makes. Raises OSError if the address is in use."""
         self._make = make
         self._listener.listen()
@@ -183,18 +183,18 @@ class BoundedPort:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        place = Place(self.taken, address)
-        task = self._tasks.start(self._begin(client, place), f"accept one of {self._whom}")
-        task.add_done_callback(partial(self._begun, client, place))
+        slot = Slot(self.taken, address)
+        task = self._tasks.start(self._begin(client, slot), f"accept one of {self._whom}")
+        task.add_done_callback(partial(self._begun, client, slot))
 
-    async def _begin(self, client: socket.socket, place: Place) -> bool:
-        make = partial(self._make, place)
+    async def _begin(self, client: socket.socket, slot: Slot) -> bool:
+        make = partial(self._make, slot)
         try:
             if self._tls is not None:
                 deadline = self._loop.time() + _HANDSHAKE
                 async with asyncio.timeout_at(deadline):
                     await self._hello(client)
-                    await self._turn(client, place.address)
+                    await self._turn(client, slot.address)
                 timeout = max(round(deadline - self._loop.time(), 1), 0.1)
                 await self._with_tls.accept(client, make, self._tls, timeout)
             else:
@@ -236,8 +236,8 @@ class BoundedPort:
         self._handshakes.add(address, client, begin)
         await turn
 
-    def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
+    def _begun(self, client: socket.socket, slot: Slot, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""
         if task.cancelled() or task.exception() is not None or not task.result():
             client.close()
-            place.release()
+            slot.release()

@@ -14,7 +14,7 @@ from proxy.log.living import LivingProxies
 from proxy.log.status import Combined
 
 
-class Entry(Protocol):
+class Appendable(Protocol):
     """An entry to be appended."""
 
     number: int
@@ -25,7 +25,7 @@ class Entry(Protocol):
         """Whether it may be in a Txn with entries of other proxies."""
 
 
-_E = TypeVar("_E", bound=Entry)
+_A = TypeVar("_A", bound=Appendable)
 
 
 class Combining:
@@ -58,7 +58,7 @@ class Combining:
         self._client.close()
 
     def begin(
-        self, entry: _E, appended: Callable[[_E, TxnResult, float], None], direct: Callable[[_E], None]
+        self, entry: _A, appended: Callable[[_A, TxnResult, float], None], direct: Callable[[_A], None]
     ) -> None:
         """Append an entry together with those of other proxies, if that is worth it.
 

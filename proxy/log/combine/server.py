@@ -24,7 +24,7 @@ from proxy.log.combine.peer_connection import PeerConnection
 from proxy.log.context import Context
 from proxy.log.living import LivingProxies
 from proxy.support import probe
-from proxy.support.ports import Place
+from proxy.support.ports import Slot
 from proxy.support.throttled_log import ThrottledLog
 from schema.compression import size_before, unwrap_head
 from schema.entry import FORMAT, Kind, kinds_in
@@ -42,7 +42,7 @@ _COMBINED = bytes((Kind.CLIENT, Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_O
 class Port(Protocol):
     """Where other proxies connect. Few may be there that have not said which proxy they are."""
 
-    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+    def open(self, make: Callable[[Slot], asyncio.Protocol]) -> None:
         """Accept connections. Raises OSError."""
 
     async def close(self) -> None:
@@ -104,9 +104,9 @@ class CombinerServer:
         for connection in list(self.connections):
             connection.close()
 
-    def _connection(self, place: Place) -> "_FromProxy":
+    def _connection(self, slot: Slot) -> "_FromProxy":
         nonce = self._context.environment.randomness.token_bytes(NONCE)
-        return _FromProxy(self, SignedMessages(self._context.settings.peer_port.secret, nonce), place)
+        return _FromProxy(self, SignedMessages(self._context.settings.peer_port.secret, nonce), slot)
 
     # -- what a connection says ----------------------------------------------------------------------------
 
@@ -152,11 +152,11 @@ def is_combined(number: int, value: bytes) -> bool:
 class _FromProxy(PeerConnection):
     """Another proxy's connection to this one, the combiner."""
 
-    def __init__(self, server: CombinerServer, messages: SignedMessages, place: Place) -> None:
-        """`place`: among the strangers; it is given back when the hello has come."""
+    def __init__(self, server: CombinerServer, messages: SignedMessages, slot: Slot) -> None:
+        """`slot`: among the strangers; it is given back when the hello has come."""
         super().__init__(messages)
         self._server = server
-        self._place = place
+        self._slot = slot
         self._hello: Hello | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -186,7 +186,7 @@ class _FromProxy(PeerConnection):
     def _enter(self, hello: Hello) -> None:
         self._server.enters(self, hello)
         self._hello = hello
-        self._place.release()
+        self._slot.release()
         if self._timer is not None:
             self._timer.cancel()
         self.send(b"")
@@ -206,5 +206,5 @@ class _FromProxy(PeerConnection):
         super().connection_lost(error)
         if self._timer is not None:
             self._timer.cancel()
-        self._place.release()
+        self._slot.release()
         self._server.leaves(self)

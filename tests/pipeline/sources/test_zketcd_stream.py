@@ -15,7 +15,7 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
 from proxy.etcd.model import EtcdUnknown
-from proxy.state.feed import Id, Made, Wanted
+from proxy.state.feed import Id, Made, Selection
 from proxy.state.recording import NONE, Recorded, What
 from tests.pipeline.sources.streams import World, run_to_end
 from tests.table import one_by_one
@@ -67,7 +67,7 @@ def test_the_stream_of_changes_has_the_lines_of_the_feed(world: World) -> None:
         ("0x5", 5, "/b"),
     ]
     made = Made(5, rows[2]["time"], "CREATE", (Recorded(What.CREATED, "/b", NONE, 0, None, b""),))
-    wanted = Wanted("/", data=True, identities=(), events=False)
+    wanted = Selection("/", data=True, identities=(), events=False)
     (feed,) = [json.loads(each) for _, each in wanted.lines(made, Id(0))]
     assert {name: feed[name] for name in rows[2]} == {**rows[2], "data": rows[2]["data"].decode()}
     with pytest.raises(ValueError, match="table=changes replays the log"):

@@ -14,7 +14,7 @@ from proxy.admin.connections import AdminConnection, AdminConnections
 from proxy.admin.long_answers import LongAnswers
 from proxy.frontend.listener import bound_socket
 from proxy.support.environment import HOST
-from proxy.support.ports import BoundedPort, Bounds, Place
+from proxy.support.ports import BoundedPort, Bounds, Slot
 from tests.proxy.log.proxies import until
 
 _LARGE = 8 << 20
@@ -184,7 +184,7 @@ async def test_a_fault_of_the_parser_ends_one_connection() -> None:
     inner = mock.Mock(asyncio.Protocol)
     inner.data_received.side_effect = ZeroDivisionError
     transport = mock.Mock(asyncio.Transport)
-    connection = AdminConnection(inner, Place(Counter(), "a"), everything)
+    connection = AdminConnection(inner, Slot(Counter(), "a"), everything)
     connection.connection_made(transport)
     connection.data_received(b"GET / HTTP/1.1")
     transport.abort.assert_called_once()

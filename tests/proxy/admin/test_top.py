@@ -5,7 +5,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.admin.top import document, lines
 from proxy.frontend.replies import NARROW
-from proxy.frontend.requests import Author
+from proxy.frontend.requests import ClientInfo
 from proxy.frontend.sampling import Sampling
 from proxy.options.top import TopOptions
 from tests.proxy.admin.subjects import subject_of
@@ -17,9 +17,7 @@ def _sampling(sample: int = 1, rows: int = 20) -> Sampling:
 
 
 def _look(sampling: Sampling, *requests: Request[object]) -> None:
-    author = Author()
-    author.address = "10.0.0.1"
-    sampling.look(author, NARROW, [packet(1, each)[4:] for each in requests], 0)
+    sampling.look(ClientInfo("10.0.0.1"), NARROW, [packet(1, each)[4:] for each in requests], 0)
 
 
 def test_a_document() -> None:

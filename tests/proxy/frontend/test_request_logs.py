@@ -12,19 +12,14 @@ from codec.jute import INT, Acl, pack_acls, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.requests import Author, Write
+from proxy.frontend.requests import ClientInfo, Write
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.support.latency import ConnectionLatency, Latency
 
 _MS = 1_000_000
-
-
-def _author() -> Author:
-    author = Author()
-    author.session_id, author.address = 5, "10.0.0.1"
-    return author
+CLIENT = ClientInfo("10.0.0.1", 5)
 
 
 class Logs:
@@ -57,9 +52,8 @@ class Logs:
     def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
         self.stages = Stages(sent * _MS, applying * _MS)
         self.now = now
-        author = _author()
-        write = Write(lambda *_: None, author, 1, opcode, b"", 0, fields, received * _MS)
-        self.logs.outcome(author, write, 0, b"\0\0\0\2/x")
+        write = Write(lambda *_: None, CLIENT, 1, opcode, b"", 0, fields, received * _MS)
+        self.logs.outcome(CLIENT, write, 0, b"\0\0\0\2/x")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +92,7 @@ def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     for slow_ms in (100, 0):
         for now, opcode in ((99, OpCode.GET_DATA), (900, OpCode.CREATE), (200, OpCode.GET_DATA)):
             clock = partial(int, now * _MS)
-            observer = Observer(_author(), latency, new_machine(0), clock, Logs(slow_ms).logs)
+            observer = Observer(CLIENT, latency, new_machine(0), clock, Logs(slow_ms).logs)
             observer.note_run(opcode, 3, 1, 0)  # the write is logged with its outcome
     assert latency.count == 18
     assert [message.partition(": session 0x5 from 10.0.0.1: ")[2] for message in caplog.messages] == [
@@ -126,9 +120,9 @@ def test_a_long_acl_is_audited_although_it_was_decoded_only_when_it_was_applied(
     acl = [Acl(1, "ip", f"10.0.{number >> 8}.{number & 255}") for number in range(3000)]
     body = pack_string("/x") + pack_acls(acl) + INT.pack(-1)
     for packet, lines in ((body, 1), (body[:-9], 0)):
-        write = Write(lambda *_: None, _author(), 1, OpCode.SET_ACL, packet, 0, None, 0)
+        write = Write(lambda *_: None, CLIENT, 1, OpCode.SET_ACL, packet, 0, None, 0)
         logs.audited.clear()
-        logs.logs.outcome(_author(), write, 0, b"")
+        logs.logs.outcome(CLIENT, write, 0, b"")
         assert len(logs.audited) == lines
         assert all("znode=/x\tacl=ip:10.0.0.0:rip:10.0.0.1:r" in line for line in logs.audited)
 
@@ -142,11 +136,11 @@ def test_a_long_acl_that_was_refused_is_not_decoded_again(opcode: int, operation
     logs = Logs()
     data = INT.pack(0) if opcode == OpCode.CREATE2 else b""
     body = pack_string("/x") + data + pack_acls([Acl(1, "ip", "10.0.0.1")] * 3000) + INT.pack(0)
-    write = Write(lambda *_: None, _author(), 1, opcode, body, 0, None, 0)
+    write = Write(lambda *_: None, CLIENT, 1, opcode, body, 0, None, 0)
     decode = mock.Mock()
     row = EXTENDED.writes[opcode]._replace(decode=decode)
     with mock.patch.dict(EXTENDED.writes, {opcode: row}):
-        logs.logs.outcome(_author(), write, ErrorCode.NO_NODE, b"")
+        logs.logs.outcome(CLIENT, write, ErrorCode.NO_NODE, b"")
     assert decode.call_count == 0
     (line,) = logs.audited
     assert line.endswith(f"operation={operation}\tresult=failure")
@@ -155,14 +149,14 @@ def test_a_long_acl_that_was_refused_is_not_decoded_again(opcode: int, operation
 def _multi(parts: int) -> tuple[Write, bytes]:
     """A multi of deletes, which was decoded only when it was applied, and its reply."""
     delete = MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string("/x") + INT.pack(-1)
-    write = Write(lambda *_: None, _author(), 1, OpCode.MULTI, delete * parts + END_OF_PARTS, 0, None, 0)
+    write = Write(lambda *_: None, CLIENT, 1, OpCode.MULTI, delete * parts + END_OF_PARTS, 0, None, 0)
     return write, MULTI_HEADER.pack(OpCode.DELETE, False, 0) * parts + END_OF_PARTS
 
 
 def test_the_lines_of_a_long_multi_leave_time_for_other_work() -> None:
     logs = Logs()
     write, reply = _multi(5000)
-    logs.logs.outcome(_author(), write, 0, reply)
+    logs.logs.outcome(CLIENT, write, 0, reply)
     assert len(logs.audited) == 5000
     assert all("operation=delete\tznode=/x\tresult=success" in line for line in logs.audited)
     lines = [later - before for before, later in pairwise(logs.rests)]
@@ -175,6 +169,6 @@ def test_a_long_multi_that_was_not_applied_has_one_line_and_no_rest() -> None:
     """Nothing is applied at that moment, so there is nothing that could rest."""
     logs = Logs()
     write, _ = _multi(5000)
-    logs.logs.outcome(_author(), write, ErrorCode.SYSTEM_ERROR, b"")
+    logs.logs.outcome(CLIENT, write, ErrorCode.SYSTEM_ERROR, b"")
     assert [line.rpartition("operation=")[2] for line in logs.audited] == ["multiOperation\tresult=failure"]
     assert logs.rests == []

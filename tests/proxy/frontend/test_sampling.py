@@ -11,11 +11,13 @@ from codec.operation_names import operation_name
 from codec.packets import MULTI_HEADER
 from lab import records
 from proxy.frontend.replies import NARROW
-from proxy.frontend.requests import Author
+from proxy.frontend.requests import ClientInfo
 from proxy.frontend.sampling import NEVER, Sampling
 from proxy.options.top import TopOptions
 from proxy.state.ops import EXTENDED_PARTS, MULTI_READ
 from proxy.state.ops.multi import END_OF_PARTS
+
+CLIENT = ClientInfo("10.0.0.1", 255)
 
 
 def _sampling(sample: int = 1, depth: int = 2) -> Sampling:
@@ -23,24 +25,18 @@ def _sampling(sample: int = 1, depth: int = 2) -> Sampling:
     return Sampling(options, random.Random(7).getrandbits, lambda: 1.0)
 
 
-def _author(session: int = 255, address: str = "10.0.0.1") -> Author:
-    author = Author()
-    author.session_id, author.address = session, address
-    return author
-
-
 def _frames(*requests: zk.Request[object]) -> list[bytes]:
     return [zk.packet(1, each)[4:] for each in requests]
 
 
-def _seen(sampling: Sampling, frames: Sequence[bytes], author: Author | None = None) -> None:
-    assert sampling.look(author or _author(), NARROW, frames, 0) == 0
+def _seen(sampling: Sampling, frames: Sequence[bytes], client: ClientInfo = CLIENT) -> None:
+    assert sampling.look(client, NARROW, frames, 0) == 0
 
 
 def test_reads_and_writes_are_counted_by_prefix_operation_session_and_client() -> None:
     sampling = _sampling()
     _seen(sampling, _frames(zk.get("/a/b/c"), zk.get("/a/b/d"), zk.set_data("/a/n-0000000001", b"")))
-    _seen(sampling, _frames(zk.children("/")), _author(256, "10.0.0.2"))
+    _seen(sampling, _frames(zk.children("/")), ClientInfo("10.0.0.2", 256))
     one = sampling.total().writes
     assert sampling.total().reads == pytest.approx(3 * one)
     assert [(path, rates.reads / one, rates.writes / one) for path, rates in sampling.paths()] == [
@@ -115,7 +111,7 @@ def test_each_request_has_the_same_chance() -> None:
         chunk = frames[number % 3 :]
         unsampled -= len(chunk)
         if unsampled < 0:
-            unsampled = sampling.look(_author(), NARROW, chunk, unsampled + len(chunk))
+            unsampled = sampling.look(CLIENT, NARROW, chunk, unsampled + len(chunk))
             assert unsampled >= 0
     rates = {path: each.reads for path, each in sampling.paths()}
     assert sum(rates.values()) == pytest.approx(7 * 8_000, rel=0.05)  # a second has passed
@@ -132,6 +128,6 @@ def test_off() -> None:
 def test_what_is_kept_has_a_bound() -> None:
     sampling = _sampling(depth=100)
     for number in range(2_000):
-        _seen(sampling, _frames(zk.get(f"/{number}" + "x" * 1000)), _author(number, f"10.0.{number}"))
+        _seen(sampling, _frames(zk.get(f"/{number}" + "x" * 1000)), ClientInfo(f"10.0.{number}", number))
     kept = (sampling.paths, sampling.operations, sampling.sessions, sampling.clients)
     assert all(len(each(10_000)) <= 512 for each in kept)

@@ -16,14 +16,14 @@ from codec.packets import MULTI_HEADER
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.order import SlowRead
-from proxy.frontend.slow_reads import Asker
+from proxy.frontend.requests import ClientInfo
 from proxy.frontend.turns import StateGate
 from proxy.log.slices import StateWorker
 from proxy.state import node
 from proxy.state.operation import Sees
 from proxy.state.pause import Lengths, Pause, TooMuch
 
-ASKER = Asker(1, "10.0.0.1")
+CLIENT = ClientInfo("10.0.0.1", 1)
 SLOW, URGENT = SlowRead(is_urgent=False), SlowRead(is_urgent=True)
 _LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
 
@@ -64,7 +64,7 @@ def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
             pause()
 
     for name in ("first", "second"):
-        gate.read_slowly(SLOW, ASKER, partial(answer, name), lambda: True)
+        gate.read_slowly(SLOW, CLIENT, partial(answer, name), lambda: True)
     for count in (1, 2):
         loop.turn()
         assert steps == ["first"] * count
@@ -85,10 +85,10 @@ def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
         clock.now += seconds
 
     for name, seconds in (("short", 0.001), ("long", 0.2), ("other", 0.2)):
-        gate.read_slowly(SLOW, ASKER, partial(answer, name, seconds), lambda: True)
+        gate.read_slowly(SLOW, CLIENT, partial(answer, name, seconds), lambda: True)
     loop.run()
     assert answered == ["short", "long"]
-    gate.read_slowly(URGENT, ASKER, partial(answer, "held by the log", 0), lambda: True)
+    gate.read_slowly(URGENT, CLIENT, partial(answer, "held by the log", 0), lambda: True)
     loop.run()
     assert answered == ["short", "long", "held by the log"]
     clock.now += 0.199
@@ -110,7 +110,7 @@ def test_an_urgent_read_takes_nothing_of_the_time_that_all_else_has_after_a_long
             answered.append(name)
             clock.now += seconds
 
-        gate.read_slowly(SlowRead(is_urgent), ASKER, answer, lambda: True)
+        gate.read_slowly(SlowRead(is_urgent), CLIENT, answer, lambda: True)
         loop.run()
 
     def wait(seconds: float) -> None:
@@ -145,8 +145,8 @@ def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
         clock.now += 1
 
     def ask(name: str, address: str = "10.0.0.1") -> None:
-        asker = Asker(hash(name), address)
-        gate.read_slowly(SLOW, asker, partial(answer, name), lambda: True)
+        client = ClientInfo(address, hash(name))
+        gate.read_slowly(SLOW, client, partial(answer, name), lambda: True)
 
     def go_on() -> None:
         loop.run()
@@ -194,7 +194,7 @@ def test_urgent_reads_have_a_share_together() -> None:
             ended.append((done, None))
 
     def ask(steps: int, *, is_urgent: bool = True) -> None:
-        gate.read_slowly(SlowRead(is_urgent), ASKER, partial(answer, steps), lambda: True)
+        gate.read_slowly(SlowRead(is_urgent), CLIENT, partial(answer, steps), lambda: True)
         loop.run()
 
     ask(81)
@@ -229,7 +229,7 @@ def test_urgent_reads_of_clients_that_are_gone_use_no_share() -> None:
         done.append(30)
 
     for is_wanted in (True, False, False, True):
-        gate.read_slowly(URGENT, ASKER, answer, partial(bool, is_wanted))
+        gate.read_slowly(URGENT, CLIENT, answer, partial(bool, is_wanted))
         loop.run()
     assert done == [30, 30]
 
@@ -246,7 +246,7 @@ def test_set_watches_waits_for_no_other_kind_of_read() -> None:
 
     for name in ("list", "watches"):
         sees = Sees.PIECES if name == "watches" else Sees.ONE_STATE
-        gate.read_slowly(SlowRead(is_urgent=False, sees=sees), ASKER, partial(answer, name), lambda: True)
+        gate.read_slowly(SlowRead(is_urgent=False, sees=sees), CLIENT, partial(answer, name), lambda: True)
     loop.run()
     assert steps == ["list", "watches"] * 3
 

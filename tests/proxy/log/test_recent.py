@@ -12,7 +12,7 @@ from proof import naive
 from proxy.log.recent import Recent
 from proxy.state import capture
 from proxy.state.auth.scheme import Identity
-from proxy.state.feed import Wanted, id_of, size_of
+from proxy.state.feed import Selection, id_of, size_of
 from proxy.state.recording import Recording, What
 from proxy.state.transaction import Transaction
 from schema.entry import Kind, Request, encode_close, encode_epoch
@@ -162,7 +162,7 @@ def test_a_mirror_that_breaks_off_anywhere_is_the_tree(
         place = _Place()
         await place.recent.open()
         place.apply(_OPEN)
-        wanted = Wanted("/", data=True, identities=(Identity("super", ""),), events=False)
+        wanted = Selection("/", data=True, identities=(Identity("super", ""),), events=False)
         mirror = Mirror()
 
         def read(most: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from codec.jute import Acl
 from proxy.state.auth.scheme import Identity
-from proxy.state.feed import Id, Made, Wanted, id_of, made_by, row
+from proxy.state.feed import Id, Made, Selection, id_of, made_by, row
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import OPEN, rights_of
 from schema.entry import Kind, Request
@@ -16,7 +16,7 @@ from tests.table import one_by_one
 
 _AMY = rights_of((Acl(1, "digest", "amy:hash"),))
 _BEGINNING = Id(0)
-_ALL = Wanted("/", data=False, identities=(), events=False)
+_ALL = Selection("/", data=False, identities=(), events=False)
 _MULTI = Made(
     0x500000123,
     1_700_000_000_000,
@@ -33,7 +33,7 @@ _MULTI = Made(
 _FOLLOWED = encode_followed(Followed(2, 5, [], [], [], [], [], [], []))
 
 
-def _lines(wanted: Wanted, after: Id = _BEGINNING, made: Made = _MULTI) -> list[bytes]:
+def _lines(wanted: Selection, after: Id = _BEGINNING, made: Made = _MULTI) -> list[bytes]:
     return [line for _, line in wanted.lines(made, after)]
 
 

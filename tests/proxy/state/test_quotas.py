@@ -17,7 +17,7 @@ from proxy.state.capture import new_machine
 from proxy.state.node import Node, full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Lengths, Pause
-from proxy.state.quotas import Limits, Quotas, check, read_limits
+from proxy.state.quotas import QuotaLimits, Quotas, check, read_limits
 from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
@@ -342,14 +342,14 @@ def test_the_numbers_are_right_in_any_tree(seed: int) -> None:
 @one_by_one(
     ("data", "limits"),
     [
-        (b"", Limits()),
-        (b"count=4,bytes=5=;byteHardLimit=7;countHardLimit=6", Limits(4, 5, 6, 7)),
-        (b"count=-1,bytes=-1", Limits()),
-        (b"count=4;bytes=5,", Limits(4, 5)),
-        (b"count=+4,,;count=5", Limits(5)),
-        (b"count==7", Limits()),
-        (b"other=4", Limits()),
-        (b",", Limits()),
+        (b"", QuotaLimits()),
+        (b"count=4,bytes=5=;byteHardLimit=7;countHardLimit=6", QuotaLimits(4, 5, 6, 7)),
+        (b"count=-1,bytes=-1", QuotaLimits()),
+        (b"count=4;bytes=5,", QuotaLimits(4, 5)),
+        (b"count=+4,,;count=5", QuotaLimits(5)),
+        (b"count==7", QuotaLimits()),
+        (b"other=4", QuotaLimits()),
+        (b",", QuotaLimits()),
         (None, None),
         (b"count=", None),
         (b"count", None),
@@ -358,21 +358,21 @@ def test_the_numbers_are_right_in_any_tree(seed: int) -> None:
         (b"count=x", None),
         (b"count=4 ", None),
         (b"count=4.5", None),
-        (b"count=9223372036854775807", Limits((1 << 63) - 1)),
+        (b"count=9223372036854775807", QuotaLimits((1 << 63) - 1)),
         (b"count=9223372036854775808", None),
         (b"count=" + b"9" * 5000, None),
-        (b"count=-" + b"0" * 5000 + b"7", Limits(-7)),
-        (b"count=" + b"0" * 5000, Limits(0)),
+        (b"count=-" + b"0" * 5000 + b"7", QuotaLimits(-7)),
+        (b"count=" + b"0" * 5000, QuotaLimits(0)),
         (b"count=+", None),
-        (b"count=+0;bytes=00", Limits(0, 0)),
-        (b"count=4,;,;bytes=5;,", Limits(4, 5)),
+        (b"count=+0;bytes=00", QuotaLimits(0, 0)),
+        (b"count=4,;,;bytes=5;,", QuotaLimits(4, 5)),
         (b"count=4,=,bytes=5", None),
-        (b"count=4=5=6", Limits(4)),
-        ("count=\u0664".encode(), Limits(4)),
+        (b"count=4=5=6", QuotaLimits(4)),
+        ("count=\u0664".encode(), QuotaLimits(4)),
         (b"\xff", None),
     ],
 )
-def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: Limits | None) -> None:
+def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: QuotaLimits | None) -> None:
     assert read_limits(data) == limits
 
 
@@ -389,7 +389,7 @@ def test_very_many_limits_are_read_with_pauses() -> None:
     pause = world.machine.transaction.pause = Counting(Lengths(every=16))
     world.do(Create("/zookeeper/quota/a"), Create("/zookeeper/quota/a/zookeeper_limits", b"=1," * 3200))
     assert pause.calls >= 200
-    assert world.machine.tree.quotas["/a"].limits == Limits()
+    assert world.machine.tree.quotas["/a"].limits == QuotaLimits()
 
 
 def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:

@@ -13,22 +13,22 @@ from lab.servers.tls import Authority
 from proxy.frontend.listener import bound_socket
 from proxy.support import ports as module
 from proxy.support.handshakes import Handshakes
-from proxy.support.ports import BoundedPort, Bounds, Place
+from proxy.support.ports import BoundedPort, Bounds, Slot
 from tests.proxy.log.proxies import until
 
 
 class Greeter(asyncio.Protocol):
     """Says hello, and keeps its place until the connection is closed."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).write(b"hello")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._place.release()
-        self._place.release()  # which has no effect
+        self._slot.release()
+        self._slot.release()  # which has no effect
 
 
 @asynccontextmanager
