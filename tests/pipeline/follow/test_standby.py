@@ -32,7 +32,7 @@ from pipeline.follow.standby import follow
 from pipeline.follow.target import Origin, position_of, state_of
 from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log import slices
-from proxy.log.follow import follow as follow_module
+from proxy.log.follow import log_follower as follow_module
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
