@@ -44,7 +44,7 @@ class World:
         log = SimpleNamespace(
             outbox=self.outbox,
             context=SimpleNamespace(etcd=SimpleNamespace(calls=self.calls)),
-            follow=SimpleNamespace(live=self.live),
+            follower=SimpleNamespace(live=self.live),
             applier=SimpleNamespace(worker=self.worker),
         )
         server = SimpleNamespace(
