@@ -214,11 +214,11 @@ class World:
         reading: Any = None
         schemes = frozenset(["proven"] if barred else [])
         machine: Any = self.machine
-        author: Any = self
-        observer = Observer(author, latency, machine, self.perf_counter_ns)
+        info: Any = self
+        observer = Observer(info, latency, machine, self.perf_counter_ns)
         authentication = Authentication(self.prove, self.negotiate)
         context = OrderContext(machine, reading, operations, schemes, _SMALL_LIMITS)
-        self.order = Order(self, author, authentication, self.take_outcome, context, observer)
+        self.order = Order(self, info, authentication, self.take_outcome, context, observer)
         self.again = False
         self.is_over = False  # the connection was closed
         self.late: bytes | None = None  # a token whose answer takes time
