@@ -658,7 +658,7 @@ class Connection(asyncio.Protocol):
         life, session = self.order.life, self.session
         if life is _SERVING and session is not None:
             # Requests that came with the connect request are no bytes any more, and only those move.
-            may_move = session.connection is self and not (self.identity.negotiates or self._opening.frames)
+            may_move = session.connection is self and not (self.identity.negotiates or self.inbound.early)
         else:
             may_move = life is _OPENING
         return may_move and self.outbound.fd >= 0
