@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from proof.simulation import nemesis
-from proof.simulation.simulation import Simulation
+from proof.simulation.hunt import Hunt, hunt_in
+from proof.simulation.planted import planted, read_planted
+from proof.simulation.simulation import Simulation, simulate
+from proof.simulation.sometimes import BETWEEN
 from proxy.frontend.connection import Connection
 from proxy.handover import moved, receiver
 from proxy.handover.moved import Moved
@@ -67,3 +70,13 @@ def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert 0 < world.taken_over < outcome.faults["hot restart"]
+
+
+def test_a_client_that_returns_amid_a_restart_and_loses_its_watches_is_found() -> None:
+    """In short worlds; the usual ones are those of `test_planted`."""
+    (fault,) = [each for each in read_planted() if each.name == "a handover misses who came meanwhile"]
+    right = simulate(4, _HOURS / 2, tuple(fault.faults))
+    assert right.violations == []
+    assert BETWEEN in right.branches
+    with planted(fault) as source:
+        assert hunt_in(source, Hunt("stormy", 4, 3, _HOURS / 2, fault.faults)) is not None

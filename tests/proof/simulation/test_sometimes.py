@@ -5,7 +5,6 @@ import pytest
 from proof.simulation.campaign import lacking
 from proof.simulation.simulation import Simulation, simulate
 from proof.simulation.sometimes import (
-    BETWEEN,
     BRANCHES,
     CARRY_OVER,
     ENOUGH_HOURS,
@@ -42,11 +41,7 @@ def test_what_was_never_taken_is_named_after_enough_hours() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "branch"),
-    [
-        ("end a proxy in a gap", GAP_STAYS),
-        ("load anew in a long write", RELOAD_IN_WRITE),
-        ("hot restart as clients return", BETWEEN),
-    ],
+    [("end a proxy in a gap", GAP_STAYS), ("load anew in a long write", RELOAD_IN_WRITE)],
 )
 def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch: str) -> None:
     outcome = simulate(3, 0.03, (fault,))
