@@ -6,10 +6,10 @@ numpy and pyarrow.
 
 import argparse
 import contextlib
-import time
 from collections.abc import Callable
 
-from archive.files.moment import NOW, Moment, moment
+from archive.files.moment import NOW
+from archive.options import at
 from cli.connection import configured_parser
 from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
@@ -51,11 +51,6 @@ def zxid(text: str) -> int:
     raise ValueError(f"{text!r} is no zxid, such as 0x500000123")
 
 
-@checked
-def _moment(text: str) -> Moment:
-    return moment(text, int(time.time() * 1000))
-
-
 def _identity(text: str) -> Identity:
     return Identity(*identity(text))
 
@@ -78,7 +73,7 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 def _add_moment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at",
-        type=_moment,
+        type=at,
         default="now",
         metavar="MOMENT",
         help=f"the moment of {ARCHIVE}URL: a time (UTC), a zxid (0x...), a position, or how long ago (10m)",
