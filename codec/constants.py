@@ -196,6 +196,10 @@ class CreateMode(IntEnum):
     PERSISTENT_SEQUENTIAL_WITH_TTL = 6
 
 
+EPHEMERAL_MODES = frozenset(int(mode) for mode in CreateMode if mode.name.startswith("EPHEMERAL"))
+SEQUENTIAL_MODES = frozenset(int(mode) for mode in CreateMode if "SEQUENTIAL" in mode.name)
+
+
 class Xid(IntEnum):
     """Request ids with a fixed meaning: ClientCnxn's *_XID."""
 

@@ -161,7 +161,7 @@ class FakeHost:
         self.clock = FakeClock(step=1e-6)  # else what is answered in one turn would depend on the machine
         self.machine = new_machine(1)
         self.watches = WatchTable()
-        self.machine.watched = True
+        self.machine.transaction.watched = True
         self.reading = Reading(self.machine.tree, self.watches, {}, AtOnce())
         self.auth = AuthSchemes()
         self.operations = operations

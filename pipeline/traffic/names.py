@@ -1,6 +1,6 @@
 """Names as ZooKeeper writes them: operations of traffic, results as in KeeperException.Code."""
 
-from codec.constants import CreateMode, ErrorCode
+from codec.constants import EPHEMERAL_MODES, SEQUENTIAL_MODES, CreateMode, ErrorCode
 from codec.operation_names import operation_name
 from proxy.state.effect import Effect
 from proxy.state.operation import WriteOperation
@@ -37,7 +37,8 @@ OF_PROXIES = {
     Kind.FOLLOWED: "followed",  # changes of a ZooKeeper that the tree followed
 }
 
-_EPHEMERAL = frozenset((CreateMode.EPHEMERAL.name, CreateMode.EPHEMERAL_SEQUENTIAL.name))
+_EPHEMERAL = {CreateMode(mode).name for mode in EPHEMERAL_MODES}
+_SEQUENTIAL = {CreateMode(mode).name for mode in SEQUENTIAL_MODES}
 _RESULTS = {int(member): member.name.replace("_", "") for member in ErrorCode}
 _MODES = {int(member): member.name for member in CreateMode}
 
@@ -59,4 +60,4 @@ def is_ephemeral(name: str | None) -> bool:
 
 def is_sequential(name: str | None) -> bool:
     """Whether a CreateMode adds a number to the path."""
-    return name is not None and "SEQUENTIAL" in name
+    return name in _SEQUENTIAL

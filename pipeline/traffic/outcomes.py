@@ -31,7 +31,7 @@ class Recorder:
         if place.number <= self._after.get(place.incarnation, 0):
             machine.execute(request)
             return
-        machine.watched = True
+        machine.transaction.watched = True
         zxid, nodes, size = machine.zxid, len(machine.tree.nodes), machine.tree.data_size
         # Only the reply to a multi says which of its parts has failed.
         multi = request.kind == Kind.CLIENT and request.opcode == OpCode.MULTI

@@ -229,7 +229,7 @@ class World:
         for session in (_OWN, _OTHER):
             self._apply(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, bytes(16))))
         self._grow()
-        machine.watched = True
+        machine.transaction.watched = True
 
     def _grow(self) -> None:
         of = self.sizes

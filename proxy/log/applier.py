@@ -224,7 +224,7 @@ class Applier:
             machine.session_changes,
         )
         worker, now, record = self.worker, self._clock.perf_counter, self.record
-        machine.watched = bool(self._watches)
+        machine.transaction.watched = bool(self._watches)
         for request in requests:
             machine.execute(request)
             if record is not None:
@@ -237,7 +237,8 @@ class Applier:
                 self._report()
             if now() >= worker.deadline:
                 worker.interrupt()
-                machine.watched = bool(self._watches)  # meanwhile clients may have set the first ones
+                # Meanwhile clients may have set the first ones.
+                machine.transaction.watched = bool(self._watches)
         self._end(item, len(requests))
         if item.incarnation == own:
             self._outbox.settle(item.number)
@@ -269,7 +270,7 @@ class Applier:
                 worker.rest()
                 continue
             # Reads that wait behind a request set watches when it is answered.
-            machine.watched = bool(watches)
+            machine.transaction.watched = bool(watches)
             err, body = machine.execute(pending, pending.fields, True)
             zxid = machine.zxid
             if record is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, assert_never
 from zlib import crc32
 
-from codec.constants import CreateMode, ErrorCode
+from codec.constants import SEQUENTIAL_MODES, ErrorCode
 from proxy.state.by_path import ByPath
 from proxy.state.effect import Effect
 from proxy.state.outcome import Refusal
@@ -24,7 +24,6 @@ MOST_BUDGETS = 256
 
 _MILLI = 1000
 _SKEW = 1000  # milliseconds by which a clock may be behind the others before it is set to them
-_SEQUENTIAL_MODES = frozenset(int(mode) for mode in CreateMode if "SEQUENTIAL" in mode.name)
 
 
 class Budget:
@@ -248,7 +247,7 @@ def _add(costs: Costs, path: str, writes: int, size: int) -> None:
 def _path_and_size(effect: Effect, fields: Any) -> tuple[str, int]:
     path = fields[0]
     if effect is Effect.CREATES:
-        path = written_below(path, sequential=fields[3] in _SEQUENTIAL_MODES)
+        path = written_below(path, sequential=fields[3] in SEQUENTIAL_MODES)
     return path, 0 if effect is Effect.SETS_ACL else len(fields[1] or b"")
 
 

@@ -59,8 +59,6 @@ class Machine(State):
         self.session_changes: list[SessionChange] = []
         #: The path of the budget that refused the last request with THROTTLEDOP.
         self.throttled = ""
-        #: Whether changes of the tree are collected in `transaction.events`.
-        self.watched = False
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
@@ -102,7 +100,6 @@ class Machine(State):
             tx.warnings.clear()
         if self.session_changes:
             self.session_changes.clear()
-        tx.watched = self.watched
         if request.kind != _CLIENT:
             return self._execute_proxy_request(request)
         opcode = request.opcode

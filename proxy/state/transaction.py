@@ -98,7 +98,8 @@ class Transaction:
         self.ended: list[str] = []  # the ephemerals of the last session that ended
         self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded: path and reason
         self.pause = NO_PAUSE  # called by long work, to let other work run
-        self.watched = False  # whether events are collected
+        #: Whether changes of the tree are collected in `events`.
+        self.watched = False
         self.own = False  # whether a reply is needed
         self.zxid = 0  # of the request
         self.session_id = 0  # of the request
@@ -127,6 +128,7 @@ class Transaction:
         self.sender = former.sender
         self.parts = former.parts
         self.pause = former.pause
+        self.watched = former.watched
         self.ended = former.ended
         self.ttl_nodes_created = former.ttl_nodes_created
         self.ttl_nodes_deleted = former.ttl_nodes_deleted

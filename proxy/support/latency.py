@@ -16,7 +16,6 @@ MILLISECOND = 1_000_000
 # What every connection may be noted with, besides the operations of `ops`, and whether it is an update.
 OF_SESSIONS: Mapping[int, bool] = {
     OpCode.CREATE_SESSION: True,
-    OpCode.CLOSE_SESSION: True,
     OpCode.PING: False,
 }
 _NEVER = 1 << 62

@@ -155,7 +155,7 @@ class _Run:
 
 def _prepared() -> Machine:
     machine = new_machine(_CLUSTER)
-    machine.watched = True
+    machine.transaction.watched = True
     machine.begin(_INCARNATION, 1, _CLOCK, _RULES)
     for session in SESSIONS:
         machine.execute(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, _PASSWORD_HASH)))

@@ -29,7 +29,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
-from codec.constants import CreateMode, OpCode
+from codec.constants import EPHEMERAL_MODES, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_ACL, Acl
 from proxy.log.append.pending import Pending
@@ -61,7 +61,6 @@ _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
 _COUNTED_PER_REQUEST = 64  # ephemeral nodes
 _SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
-_EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 #: The requests of clients that a full etcd takes: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
@@ -395,7 +394,7 @@ def _growth(
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
                 continue  # it is refused, or content with that node; in a multi it may be deleted before
             size = _NODE + len(fields[0] or "") + len(fields[1] or b"") + _size_of(fields[2])
-            if fields[3] in _EPHEMERAL:
+            if fields[3] in EPHEMERAL_MODES:
                 ephemeral += size
             else:
                 lasting += size

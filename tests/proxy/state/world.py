@@ -186,7 +186,7 @@ class World:
 
     def __init__(self, sessions: Sequence[int] = (1, 2, 3), machine: Machine | None = None) -> None:
         self.machine = new_machine(CLUSTER) if machine is None else machine
-        self.machine.watched = True
+        self.machine.transaction.watched = True
         self.events: list[TreeEvent] = []  # of all requests so far
         self.outcomes: list[Outcome] = []  # of the last entry
         self.rules = RULES
