@@ -19,7 +19,7 @@ The rules:
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -31,10 +31,9 @@ from proxy.frontend.order import SlowRead
 from proxy.frontend.requests import ClientInfo
 from proxy.log.slices import Slices, StateWorker
 from proxy.state.operation import Sees
-from proxy.state.pause import Item, Lengths, TooMuch
+from proxy.state.pause import Lengths, TooMuch
 from proxy.support.environment import Clock
 
-_COPIED_PER_STEP = 16  # names in about the time of one step: they lie anywhere in memory
 # A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
 # watches, would wait for each other.
 _FEW = 4
@@ -96,20 +95,21 @@ class ReadSlices(Slices):
             self.is_refused = True
             raise TooMuch(self.limit.refusal)
 
+    @property
+    @override
+    def may_leave(self) -> bool:
+        return self.sees is Sees.NAMES
+
     @override
     @contextmanager
-    def leaving(self, items: Collection[Item], then: Callable[[], None]) -> Iterator[Collection[Item]]:
-        if self.sees is not Sees.NAMES:
-            with super().leaving(items, then) as shown:
-                yield shown
+    def leaving(self, then: Callable[[], None]) -> Iterator[None]:
+        if not self.may_leave:
+            with super().leaving(then):
+                yield
             return
-        copied: list[Item] = []
-        for some in self.batches(items, _COPIED_PER_STEP):
-            copied += some
         then()
         self.sees = None
-        yield copied
-        self.clear(copied)
+        yield
         self.sees = Sees.PIECES
         self.interrupt()  # until the state is whole
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, repeat
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
 from codec.jute import INT, NULL, OPEN_ACL, Acl, from_text, pack_strings
@@ -23,7 +23,7 @@ from schema.znode import Fields, Znode, pack_stat, session_of, wrap_int
 
 # So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16
-_MEASURED_PER_STEP = 64  # names
+_SEEN_PER_STEP = 16  # names: they lie anywhere in memory
 _SHORT = 256  # characters
 _MOST_PER_CHARACTER = 6  # bytes: two surrogates of three
 
@@ -112,7 +112,7 @@ class FullNode(Znode):
         packed, children = self._names, self.children
         if packed is not None or not children:
             return len(packed or ())
-        return _size(children, _start_of_names(children), pause)
+        return _see(children, pause).size - _start_of_names(children) * len(children)
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
@@ -342,40 +342,50 @@ def _start_of_names(paths: Collection[str]) -> int:
     return next(iter(paths)).rfind("/") + 1 if paths else 0
 
 
-def _size(texts: Collection[str], start: int, pause: Pause) -> int:
-    """How many characters the texts have from a place on."""
-    if len(texts) <= pause.every:
-        found = sum(map(len, texts))
-    else:
-        found = sum(sum(map(len, some)) for some in pause.batches(texts, _MEASURED_PER_STEP))
-    return found - start * len(texts)
+class _Seen(NamedTuple):
+    """What one pass over texts has shown: a million come from memory only slowly, and the log waits."""
+
+    size: int  # characters
+    are_ascii: bool  # of few it is not known
+    copied: list[str] | None  # them, if they may be packed while the state changes
 
 
-def _fit(texts: Collection[str], start: int, size: int, pause: Pause) -> bool:
-    """Whether a reply has room for what the texts have from a place on. `size`: characters."""
+def _see(texts: Collection[str], pause: Pause) -> _Seen:
+    copied: list[str] | None = [] if pause.may_leave else None
+    if copied is None and len(texts) <= pause.every:
+        return _Seen(sum(map(len, texts)), are_ascii=False, copied=None)
+    size = 0
+    are_ascii = True
+    for some in pause.batches(texts, _SEEN_PER_STEP):
+        size += sum(map(len, some))
+        are_ascii = are_ascii and all(map(str.isascii, some))
+        if copied is not None:
+            copied += some
+    return _Seen(size, are_ascii, copied)
+
+
+def _fit(texts: Collection[str], start: int, size: int, are_ascii: bool, pause: Pause) -> bool:
+    """Whether a reply has room for what the texts have from a place on, `size` characters."""
     room = bounded.MOST - INT.size * (len(texts) + 1)
-    if size > room or size * _MOST_PER_CHARACTER <= room:
+    if are_ascii or size > room or size * _MOST_PER_CHARACTER <= room:
         return size <= room
-    if all(all(map(str.isascii, some)) for some in pause.batches(texts, _MEASURED_PER_STEP)):
-        return True
     for some in pause.texts(texts, 4):
         room -= sum(len(from_text(text[start:])) for text in some)
     return room >= 0
 
 
 def _pack_texts(
-    texts: Collection[str],
-    start: int,
-    pause: Pause,
-    then: Callable[[], None] | None = None,
+    texts: Collection[str], start: int, pause: Pause, then: Callable[[], None] | None = None
 ) -> bytes:
     """Pack what the texts have from a place on."""
     count = len(texts)
     steps = count // PACKED_PER_STEP
     pause.expect(steps)
-    size = _size(texts, start, pause)
+    size, are_ascii, copied = _see(texts, pause)
+    size -= start * count
     pause.expect(steps + size // BYTES_PER_STEP)
-    if not _fit(texts, start, size, pause):
+    texts = texts if copied is None else copied
+    if not _fit(texts, start, size, are_ascii, pause):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     is_long = size > pause.every * BYTES_PER_STEP
     if count <= pause.every and not is_long:
@@ -385,9 +395,11 @@ def _pack_texts(
     body = bounded.Body(pause)
     body.add(INT.pack(count))
     are_long = is_long and size > count * _SHORT
-    with pause.leaving(texts, then or (lambda: None)) as shown:
-        for some in (pause.texts if are_long else pause.batches)(shown, 2):
+    with pause.leaving(then or (lambda: None)):
+        for some in (pause.texts if are_long else pause.batches)(texts, 2):
             body.add(_pack_many(some, start))
+        if copied is not None:
+            pause.clear(copied)
     return body.whole()
 
 

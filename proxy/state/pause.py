@@ -71,15 +71,23 @@ class Pause:
     def expect(self, steps: int) -> None:
         """Called before anything is changed: so many steps follow. May raise TooLong or TooMuch."""
 
-    @contextmanager
-    def leaving(self, items: Collection[Item], then: Callable[[], None]) -> Iterator[Collection[Item]]:
-        """The items, or a copy of them. Within the block nothing else of the state is looked at.
+    @property
+    def may_leave(self) -> bool:
+        """Whether the state may change while `leaving`: what is used in there has to be copied before.
 
-        So the state may change within it, for a read that sees NAMES and is the whole request: as a part of
-        another one it sees what that one does. `then` is called when nothing refuses the read any more, while
-        the state is what the items show: at the end of the block, or before the state may change.
+        So it may for a read that sees NAMES and is the whole request: as a part of another one it sees what
+        that one does.
         """
-        yield items
+        return False
+
+    @contextmanager
+    def leaving(self, then: Callable[[], None]) -> Iterator[None]:
+        """Within the block nothing of the state is looked at.
+
+        `then` is called when nothing refuses the read any more, while the state is what the read shows: at
+        the end of the block, or before the state may change.
+        """
+        yield
         then()
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:
