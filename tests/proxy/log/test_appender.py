@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from codec.constants import ErrorCode, OpCode
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import (
     Compare,
@@ -36,6 +37,7 @@ from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.living import LivingProxies
 from proxy.log.status import Stats
 from proxy.state import capture
+from proxy.support.environment import Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
@@ -86,7 +88,11 @@ class World:
         self.told: list[str] = []
         self.seen = 0  # how many Txns were reported
         self.cancelled: set[int] = set()
-        context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
+        self.clock = FakeClock()
+        environment = Environment(self.clock)
+        context = Context(
+            self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats, environment=environment
+        )
         guard = mock.Mock(spec=WatchGuard)
         follower = mock.Mock(order=LogOrder(KEYS), watch_guard=guard)
         head = HeadReader(context, self.outbox, follower, mock.Mock())
@@ -126,13 +132,13 @@ class World:
             case ["wait"]:
                 pass
             case ["after", "a", "second"]:
-                self.appender._try_at = 0.0
+                self.clock.now += 1.0
             case ["a", "moment", "later"]:
                 assert self.appender._gathering is not None
                 self.appender._gathering.cancel()
                 self.appender._gathered()
             case ["idle"]:
-                self.appender._expected_until = 0.0
+                self.clock.now += 0.01
             case ["impatient"]:
                 self.timeout = 0.0
             case ["hold"]:
@@ -205,8 +211,7 @@ _ANSWERS: dict[str, TxnResult | Exception] = {
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(appender_module, "_PAUSES", (0.0,))
     monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.0)
-    for moment in ("_GATHERING", "_EXPECTED_FOR"):  # ends when the script says so
-        monkeypatch.setattr(appender_module, moment, 60.0)
+    monkeypatch.setattr(appender_module, "_GATHERING", 60.0)  # ends when the script says so
     world = World()
     yield world
     await world.tasks.close()
