@@ -108,11 +108,12 @@ def test_clients_that_come_meanwhile_wait_and_are_served(server: Upgradable) -> 
 def test_a_client_that_comes_while_others_are_adopted_keeps_its_watch(server: Upgradable) -> None:
     """It lost it without a word."""
     with Client(server.port), ThreadPoolExecutor() as pool:
-        upgrading = pool.submit(server.upgrade, "adopted 1")
-        wait_until(lambda: "is ready to take over" in server.log_text(), "the first client is adopted")
+        upgrade = pool.submit(server.upgrade, "adopted held")
+        wait_until(server.reached.exists, "the first client is adopted")
         with Client(server.port) as client:
             client.call(zk.add_watch("/", recursive=False))
-            assert "has taken over" in upgrading.result()
+            server.reached.unlink()
+            assert "has taken over" in upgrade.result()
             client.create("/new")
             assert [event.path for event in client.events] == ["/"]
 
