@@ -77,6 +77,8 @@ def deletion_of(events: Iterable[Event], last: Event) -> Deletion:
             former = by_all.pop() if by_all else None
             joined = _with(former, event)
             by_all += [joined] if former is None or joined.first is former.first else [former, joined]
+            if (event.zxid, event.path) == (last.zxid, last.path):
+                break  # a multi may create the node again
     own, deletes = by_session.pop(last.session), by_all.pop()
     if own.first.zxid < deletes.first.zxid:
         deletes = own

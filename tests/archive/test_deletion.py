@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from archive.past.deletion import Deletes, deletion_of
 from archive.past.history import Event
 from tests.table import one_by_one
@@ -48,3 +50,10 @@ def test_which_deletes_belong_together(words: Sequence[str], deletes: str, earli
     events = [_event(zxid, word) for zxid, word in enumerate(words, 1)]
     found = deletion_of(events, events[-1])
     assert (_text(found.deletes), [_text(each) for each in found.earlier]) == (deletes, earlier)
+
+
+@pytest.mark.parametrize("more", [["a*"], ["a*", "a+", "a-"]])
+def test_a_multi_that_creates_the_node_again_has_deleted_it(more: Sequence[str]) -> None:
+    events = [_event(1, "a+@1"), _event(2, "a-@2"), _event(3, "a-@3")]
+    rest = [_event(3, f"{word}@3") for word in more]
+    assert deletion_of([*events, *rest], events[-1]) == deletion_of(events, events[-1])

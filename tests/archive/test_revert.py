@@ -182,6 +182,14 @@ def test_undelete_finds_the_moment_before_the_first_delete(world: World) -> None
     assert _content(seen_by(client).nodes) == _content(good.nodes)
 
 
+def test_a_node_that_a_multi_has_replaced_can_be_reverted(world: World) -> None:
+    client, path = world.client, f"{ROOT}/a/b"
+    client.transact([zk.delete(path), zk.create(path, b"instead")])
+    for how in (["--to", world.at()], ["--undelete"]):
+        status, lines = world.run("revert", path, *how, "--server", world.server.address, "--force")
+        assert (status, lines[0]) == (0, f"set {path}")
+
+
 def test_undelete_needs_a_deletion(world: World) -> None:
     status, lines = world.run("revert", ROOT, "--undelete", "--server", world.server.address)
     assert (status, lines[-1]) == (
