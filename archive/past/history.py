@@ -31,7 +31,7 @@ _KINDS = {
 class Event(NamedTuple):
     """A change of a node."""
 
-    time: int  # milliseconds since 1970, by the clock of the proxy
+    time: int  # milliseconds since 1970: of the proxy's clock, or the archiver's if that is less
     zxid: int
     position: int
     path: str
@@ -149,7 +149,7 @@ class History:
         if self._data and change.kind in (segment.CREATED, segment.DATA):
             data = _written(request, change)
         return Event(
-            entry.clock,
+            content.clocks[change.entry],
             change.zxid,
             position,
             change.path,

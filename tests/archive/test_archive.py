@@ -15,8 +15,10 @@ from archive.files.catalog import Catalog, NotArchived, Run
 from archive.files.moment import moment, time
 from archive.files.names import parse
 from archive.files.store import Directory, store_of
+from archive.past.deletion import last_deletion
 from archive.past.history import History
 from archive.past.state import state_at
+from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from proxy.support.environment import Clock
@@ -210,26 +212,32 @@ async def test_a_proxy_whose_clock_is_ahead_hides_nothing(
     host = _Settable()
     store = Directory(str(tmp_path / "archive"))
 
-    async def write(incarnation: str, path: str, ahead: float = 0.0) -> None:
+    async def write(incarnation: str, request: zk.Request[object], ahead: float = 0.0) -> None:
         host.seconds += 60
         monkeypatch.setattr(trees, "CLOCK", int((host.seconds + ahead) * 1000))
-        await tree.create(incarnation, path)
+        await tree.send(incarnation, [trees.asked(tree.session(incarnation), request)])
         await until(lambda: any(run.end.entries == sum(tree.numbers.values()) for run in _runs(store)))
 
     monkeypatch.setattr(trees, "CLOCK", int(host.seconds * 1000))
     tree = await trees.Tree().make("a", "b")
     archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store, clock=host).run())
-    await write("a", "/early")
-    await write("b", "/ahead", 3 * 3600.0)
-    await write("a", "/late")
+    await write("a", zk.create("/early"))
+    await write("b", zk.create("/ahead"), 30 * 3600.0)
+    await write("b", zk.delete("/early"), 30 * 3600.0)
+    await write("a", zk.create("/late"))
     between = time(int((host.seconds + 30) * 1000))
-    await write("a", "/last")
+    await write("a", zk.create("/last"))
     archiving.cancel()
     await asyncio.gather(archiving, return_exceptions=True)
 
     nodes = state_at(store, between).tree.nodes
-    assert [path in nodes for path in ("/early", "/ahead", "/late", "/last")] == [True, True, True, False]
-    assert [event.change for event in History(store, "/late", until=between).events()] == ["created"]
+    assert [path in nodes for path in ("/early", "/ahead", "/late", "/last")] == [False, True, True, False]
+    for path in ("/ahead", "/late"):
+        (event,) = History(store, path, until=between).events()
+        assert list(History(store, path, since=time(event.time)).events()) == [event]
+    deletion = last_deletion(store, "/early")
+    assert deletion is not None
+    assert deletion.deletes.nodes == 1
     with pytest.raises(NotArchived):
         state_at(store, time(int((host.seconds + 3600) * 1000)))
 
