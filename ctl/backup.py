@@ -11,7 +11,7 @@ import shutil
 import zlib
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from schema.paths import parent_of
 from schema.znode import session_of
 
 _PARTIAL = ".partial"
+_TIME = "%Y%m%dT%H%M%SZ"
 _TOGETHER = 1000  # znodes of one write
 _MOST_EPOCHS = 1 << 31
 
@@ -51,7 +52,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     a later time are of a host whose clock was or is wrong: they are neither counted nor deleted.
     """
     name = prefix.strip("/").replace("/", "+")
-    target = folder / f"{name}-{now:%Y%m%dT%H%M%SZ}"
+    target = folder / f"{name}-{now:{_TIME}}"
     if target.exists():
         raise CommandFailed(f"{target} is there already: run the command again in a second")
     zxid = _next_epoch(machine)
@@ -69,6 +70,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
         shutil.rmtree(partial, ignore_errors=True)
     written = (target / "version-2" / file.name).stat().st_size
     deleted, later = _prune(folder, name, keep, target) if keep else ([], [])
+    _clear(folder, name, now)
     return Output(
         {
             "path": str(target),
@@ -148,6 +150,15 @@ def _prune(folder: Path, name: str, keep: int, newest: Path) -> tuple[list[Path]
         doomed = each.rename(folder / f"{_PARTIAL}-{each.name}-{os.getpid()}")  # no name for a part of it
         shutil.rmtree(doomed)
     return old, found[place:]
+
+
+def _clear(folder: Path, name: str, now: datetime) -> None:
+    """Delete what runs that were killed have left of this tree. Raises OSError. No run takes a day."""
+    pattern = re.compile(re.escape(f"{_PARTIAL}-{name}-") + r"(\d{8}T\d{6}Z)-\d+")
+    yesterday = f"{now - timedelta(days=1):{_TIME}}"
+    for each in folder.iterdir():
+        if (found := pattern.fullmatch(each.name)) and found[1] < yesterday:
+            shutil.rmtree(each)
 
 
 def _arguments(parser: ArgumentParser) -> None:

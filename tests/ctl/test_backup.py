@@ -117,18 +117,37 @@ def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
     assert list(tmp_path.iterdir()) == [kept]
 
 
-def test_an_old_backup_that_is_deleted_in_part_has_no_name(
+def test_what_a_killed_run_leaves_has_no_name_and_goes_a_day_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(_folder: Path, *, ignore_errors: bool = False) -> None:
-        if not ignore_errors:
+    """Killed while it deletes an old backup, and while it writes one."""
+
+    def killed(*_: object, ignore_errors: bool = False) -> None:
+        if not ignore_errors or is_writing:
             raise KeyboardInterrupt
 
+    _write(tmp_path, prefix="/zketcd/b")
     old = _write(tmp_path)
-    monkeypatch.setattr(shutil, "rmtree", killed)
-    with pytest.raises(KeyboardInterrupt):
-        _write(tmp_path, keep=1, seconds=1)
+    is_writing = False
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _write(tmp_path, keep=1, seconds=1)
+        is_writing = True
+        patched.setattr(module, "pack_node", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _write(tmp_path, seconds=2)
     assert not old.exists()
+    left = sorted(each.name.split("-")[0] for each in tmp_path.iterdir())
+    assert left == [".partial", ".partial", "zketcd", "zketcd+b"]
+
+    in_work = tmp_path / ".partial-zketcd-20261124T110000Z-7"
+    of_another = tmp_path / ".partial-zketcd-b-20261123T110000Z-7"
+    for each in (in_work, of_another):
+        each.mkdir()
+    newest = _write(tmp_path, keep=1, seconds=86_500)
+    stays = {newest, in_work, of_another, next(tmp_path.glob("zketcd+b-*"))}
+    assert set(tmp_path.iterdir()) == stays
 
 
 @pytest.mark.long
