@@ -6,7 +6,8 @@ Options, besides the archive's URL:
 results              true: replay the log for zxid, result, paths as made and growth; a task for each
                      snapshot of the archive, with the tree in its memory. false: rows say what the requests
                      say; a task for some segments. By default true for a table, false for a stream
-since, until         of tables: a time (UTC), or how long ago (10m, 3d): rows of this time, both ends included
+since, until         of tables: a time (UTC), or how long ago (10m, 3d): rows of this time by the archive's
+                     clock, the proxy's or the archiver's if that is less; both ends included
 segmentsPerTask      segments (about 1 MiB) that one task reads with results=false, 16
 startingOffsets      of streams: earliest (default) or latest
 maxEntriesPerTrigger of streams: entries of the log in one batch; default: all there are
@@ -16,6 +17,7 @@ The driver lists the names of the files, which say what each holds. Tasks read t
 """
 
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,7 +121,6 @@ def stretches(options: ArchiveOptions, run: Run, first: int, end: int) -> list[S
     wanted = [
         each
         for start, each in zip([run.begin, *(each.end for each in run.segments)], run.segments, strict=False)
-        # A point's clock is the largest one up to there.
         if each.end.clock >= options.since
         and start.clock <= options.until
         and each.first < end
@@ -164,22 +165,22 @@ def batches_of(options: ArchiveOptions, stretch: Stretch) -> "Iterator[pyarrow.R
 def rows_of(options: ArchiveOptions, stretch: Stretch) -> Iterator[list[TrafficRow]]:
     """One stretch's rows, those of each segment together, without pyarrow. Raises Failure."""
     try:
-        for rows in _rows(existing(options.url), stretch):
-            yield [each for each in rows if options.since <= each.time <= options.until]
+        yield from _rows(existing(options.url), options, stretch)
     except ArchiveError as error:
         raise Failure(str(error)) from error
 
 
-def _rows(store: Store, stretch: Stretch) -> Iterator[list[TrafficRow]]:
+def _rows(store: Store, options: ArchiveOptions, stretch: Stretch) -> Iterator[list[TrafficRow]]:
     """The rows of each segment."""
     run = Run(stretch.run, [stretch.base or _nowhere(stretch)], [])
     if stretch.base is None:
         reached = stretch.first
         for each in stretch.segments:
             content = past.read(store, run, each)
+            first, end = _wanted(options, stretch, content)
             yield [
                 row(entry, request, Place(record.position, record.incarnation, record.number, index))
-                for record in _between(content, reached, stretch.end)
+                for record in _between(content, max(reached, first), end)
                 for entry in (past.entry_of(record),)
                 for index, request in enumerate(entry.requests)
             ]
@@ -190,11 +191,19 @@ def _rows(store: Store, stretch: Stretch) -> Iterator[list[TrafficRow]]:
         for each in stretch.segments:
             rows: list[TrafficRow] = []
             content = past.read(store, run, each)
-            if machine.entries < stretch.first:
-                past.replay(machine, content, NOW, stretch.first)
-            if machine.entries >= stretch.first:
-                past.replay(machine, content, NOW, stretch.end, Recorder({}, rows.append).execute)
+            first, end = _wanted(options, stretch, content)
+            if machine.entries < first:
+                past.replay(machine, content, NOW, first)
+            if machine.entries >= first:
+                past.replay(machine, content, NOW, end, Recorder({}, rows.append).execute)
             yield rows
+
+
+def _wanted(options: ArchiveOptions, stretch: Stretch, content: Content) -> tuple[int, int]:
+    """How many entries are before the stretch's ones of the wanted time, and up to their end."""
+    first = content.start.entries + bisect_left(content.clocks, options.since)
+    end = content.start.entries + bisect_right(content.clocks, options.until)
+    return max(stretch.first, first), min(stretch.end, end)
 
 
 def _loaded(store: Store, name: str) -> Machine:

@@ -12,7 +12,7 @@ import pytest
 
 from archive.archiver.follower import Archiver, OtherTree
 from archive.files.catalog import Catalog, NotArchived, Run
-from archive.files.moment import moment, time
+from archive.files.moment import moment, shown, time
 from archive.files.names import parse
 from archive.files.store import Directory, store_of
 from archive.past.deletion import last_deletion
@@ -21,6 +21,7 @@ from archive.past.state import state_at
 from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
+from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader, rows_of
 from proxy.support.environment import Clock
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
 from tests.proxy.etcd import admin
@@ -235,6 +236,13 @@ async def test_a_proxy_whose_clock_is_ahead_hides_nothing(
     for path in ("/ahead", "/late"):
         (event,) = History(store, path, until=between).events()
         assert list(History(store, path, since=time(event.time)).events()) == [event]
+    (first,) = History(store, "/ahead").events()
+    for results in ("true", "false"):
+        wanted = {"since": shown(first.time), "until": shown(between.value), "results": results}
+        options = ArchiveOptions.of({"path": str(store.root), **wanted}, results=True)
+        parts = ArchiveReader(options).partitions()
+        found = [row.path for part in parts for rows in rows_of(options, part) for row in rows]
+        assert found == ["/ahead", "/early", "/late"]
     deletion = last_deletion(store, "/early")
     assert deletion is not None
     assert deletion.deletes.nodes == 1
