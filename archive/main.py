@@ -17,7 +17,7 @@ from archive.archiver.stats import Stats
 from archive.files.catalog import ArchiveError
 from archive.files.moment import By, shown
 from archive.files.store import Store, existing, store_of
-from archive.past.deletion import Deletes, last_deletion
+from archive.past.deletion import Client, Deletes, last_deletion
 from archive.past.difference import differences
 from archive.past.history import Event, History
 from archive.past.listing import listing
@@ -171,12 +171,8 @@ def _revert(given: Any, made: Any) -> int:
     with tree_to_write(given, made, lambda: _now(given, made)) as (now, client):
         planned = plan(past, undone, now.tree.nodes, given.path, force=given.force)
         _show_plan(planned, as_json=given.json)
-        if deletion is not None and given.undelete:
-            for each in deletion.earlier:
-                say(
-                    f"before that, {_deleted(each)}. They may be of another deletion and are left out:"
-                    f" --to 0x{each.before.value:x} brings back both"
-                )
+        if deletion is not None and deletion.earlier and given.undelete:
+            say(_earlier(deletion.earlier))
         elif deletion is not None and is_partial:
             say(
                 f"{_deleted(deletion.deletes)}; {to} lies within that, when part of them was deleted already:"
@@ -205,13 +201,27 @@ def _show_plan(planned: Plan, *, as_json: bool) -> None:
 
 def _deleted(deletes: Deletes) -> str:
     """Who deleted how many nodes, and when."""
-    first, last = deletes.first, deletes.last
-    who = sorted(",".join((f"session {session}", *identities)) for session, identities in deletes.clients)
-    more = [f"{len(who) - _MOST_NAMED} others"] if len(who) > _MOST_NAMED else []
     return (
-        f"{' and '.join(who[:_MOST_NAMED] + more)} deleted {counted(deletes.nodes, 'node')}"
-        f" from {shown(first.time)} to {shown(last.time)}"
+        f"{_named(deletes.clients)} deleted {counted(deletes.nodes, 'node')}"
+        f" from {shown(deletes.first.time)} to {shown(deletes.last.time)}"
     )
+
+
+def _earlier(others: Sequence[Deletes]) -> str:
+    """What `--undelete` leaves out, oldest first; in one line, as there may be hundreds."""
+    return (
+        f"before that, {_named(frozenset().union(*(each.clients for each in others)))} deleted nodes as well"
+        f" from {shown(others[0].first.time)} to {shown(max(each.last.time for each in others))}."
+        " They may be of another deletion and are left out:"
+        f" --to 0x{others[0].before.value:x} brings these back too, but not what was changed in between"
+    )
+
+
+def _named(clients: frozenset[Client]) -> str:
+    """Some of them."""
+    who = sorted(",".join((f"session {session}", *identities)) for session, identities in clients)
+    more = [counted(len(who) - _MOST_NAMED, "other")] if len(who) > _MOST_NAMED else []
+    return " and ".join(who[:_MOST_NAMED] + more)
 
 
 def _json(event: Event) -> str:

@@ -20,6 +20,8 @@ _PAUSE = 60_000  # milliseconds
 _LOOK_BACK = 24 * 3_600_000
 _ENDS_OF_SESSIONS = ("CLOSE_SESSION", "CLOSE")  # which delete ephemerals: these do not come back in any case
 
+Client = tuple[str, tuple[str, ...]]  # a session, and its identities
+
 
 class Deletes(NamedTuple):
     """Deletes that follow each other."""
@@ -27,7 +29,7 @@ class Deletes(NamedTuple):
     first: Event
     last: Event
     nodes: int
-    clients: frozenset[tuple[str, tuple[str, ...]]]  # sessions, each with its identities
+    clients: frozenset[Client]
 
     @property
     def before(self) -> Moment:

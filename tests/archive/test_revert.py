@@ -222,15 +222,17 @@ def test_undelete_brings_back_what_several_clients_have_deleted_in_turn(world: W
         assert _content(seen_by(client).nodes) == _content(good.nodes)
 
         # If another change lies between, it is not certain that all of it was one deletion.
-        before = f"0x{client.zxid:x}"
-        interrupted.call(zk.delete(f"{ROOT}/a/b"))
-        client.write(f"{ROOT}/a", b"meanwhile")
-        world.delete_all()
-        status, lines = world.run(*undelete, "--yes")
+        with Client(world.server.port) as another:
+            interrupted.call(zk.delete(f"{ROOT}/a/b"))
+            before = f"0x{interrupted.zxid - 1:x}"
+            another.call(zk.delete(f"{ROOT}/container/child"))
+            client.write(f"{ROOT}/a", b"meanwhile")
+            world.delete_all()
+            status, lines = world.run(*undelete, "--yes")
         assert status == 1
         (line,) = [line for line in lines if line.startswith("before that, ")]
-        assert "deleted 1 node" in line
-        assert f"left out: --to {before} brings back both" in line
+        assert line.count("session 0x") == 2
+        assert f"left out: --to {before} brings these back too, but not what was changed in between" in line
         assert client.stat(f"{ROOT}/a") is not None
         assert client.stat(f"{ROOT}/a/b") is None
 
