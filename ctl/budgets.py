@@ -62,7 +62,7 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
     if action == "set" and (left := [rule.path for rule in rules if rule.path not in there]):
         raise CommandFailed(
             f"another command has changed budgets meanwhile: there is none of {', '.join(left)}."
-            f" A tree has at most {MOST_BUDGETS}"
+            f" A tree has at most {MOST_BUDGETS}" + (". The others are set" if len(left) < len(rules) else "")
         )
     return Output([rule._asdict() for rule in rules], lines)
 
