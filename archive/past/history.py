@@ -26,6 +26,7 @@ _KINDS = {
     segment.DATA: WORDS[What.DATA],
     segment.ACL: WORDS[What.ACL],
 }
+_Key = tuple[int, int, str, str, str]  # of a change: equal in each run that has it
 
 
 class Event(NamedTuple):
@@ -86,18 +87,32 @@ class History:
         catalog = Catalog(files)
         catalog.check_filled()
         reached = None
-        for run in catalog.runs:
+        known: set[_Key] = set()
+        for at, run in enumerate(catalog.runs, 1):
             if reached is not None and run.begin.entries > reached.entries:
                 self._note_gap(reached, run.begin.entries, run.begin)
-            start = run.begin
-            for each in run.segments:
-                if each.first > start.entries:
-                    self._note_gap(start, each.first, each.end)
-                if self._is_wanted(start, each.end):
-                    self.cost = self.cost._replace(segments=self.cost.segments + 1)
-                    yield from self._of(run, each, files, start.entries)
-                start = each.end
+            # A run that was begun after a restore of etcd, or damage, has entries that this one has as well.
+            again = min((later.begin.position for later in catalog.runs[at:]), default=None)
+            keys: set[_Key] = set()
+            for event in self._of_run(run, files):
+                key = event.position, event.zxid, event.path, event.change, event.proxy
+                if key in known:
+                    continue
+                if again is not None and event.position > again:
+                    keys.add(key)
+                yield event
+            known |= keys
             reached = run.end
+
+    def _of_run(self, run: Run, files: dict[str, int]) -> Iterator[Event]:
+        start = run.begin
+        for each in run.segments:
+            if each.first > start.entries:
+                self._note_gap(start, each.first, each.end)
+            if self._is_wanted(start, each.end):
+                self.cost = self.cost._replace(segments=self.cost.segments + 1)
+                yield from self._of(run, each, files, start.entries)
+            start = each.end
 
     def _note_gap(self, start: Point, first: int, end: Point) -> None:
         """Entries after `start` and before the entry `first + 1` are lost; that one lies before `end`."""

@@ -268,6 +268,7 @@ async def test_a_damaged_archive_is_no_restored_etcd(
         await archived(lambda count=count: any(run.end.entries == count for run in _runs(store)))  # type: ignore[misc]
     (run,) = _runs(store)
     *_, former, last = map(run.path, run.segments)
+    undamaged = {name: store.get(name) for name in (former, last)}
     if damage == "missing":
         (store.root / former).unlink()
     else:
@@ -277,6 +278,11 @@ async def test_a_damaged_archive_is_no_restored_etcd(
     assert "the archive is damaged: another run begins" in caplog.text
     assert "restored" not in caplog.text
     assert (last if damage != "missing" else "are missing") in caplog.text
+
+    for name, value in undamaged.items():
+        (store.root / name).write_bytes(value)
+    created = [event.path for event in History(store, "/", recursive=True).events()]
+    assert created == ["/2", "/3", "/4"], "what both runs have comes once"
 
 
 def _runs(store: Directory) -> list[Run]:
