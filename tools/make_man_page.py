@@ -26,8 +26,10 @@ _NO_DEFAULT = re.compile(r" \(default: (None|False)?\)")
 _STATUS = {
     "0": "Done; for serve: drained after SIGTERM or SIGINT.",
     "1": "Not done: the last line on standard error says why. For diff and verify: different."
+    " For history: with a gap. For revert: with conflicts, or in part. For archive verify: damage."
     " For check: something is doubtful.",
     "2": "Wrong usage or configuration. For check: something is wrong."
+    " For upgrade: also no process to replace."
     " For diff, import, export, follow, lost, verify and inspect: also failed, maybe halfway.",
     "3": "For follow and export: not level in time.",
     "70": "For serve: an error of its own.",

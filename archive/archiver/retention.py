@@ -63,7 +63,7 @@ class Retention:
         files = self._store.list()
         runs = Catalog(files).runs
         if runs:
-            # Entries have the clocks of the proxies' hosts.
+            # The newest entry may be of an archiver whose clock was behind.
             expire(self._store, files, min(host, known, runs[-1].end.clock) - self._keep_ms)
         if host - known > min(_DAY, self._keep_ms // 2):
             log.error(

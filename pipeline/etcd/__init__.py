@@ -6,7 +6,7 @@ records.py   what zketcd can hold, and kinds of nodes. Pure.
 sessions.py  sessions of a ZooKeeper, whose passwords derive from their ids. Pure.
 limits.py    puts packed into Txns that etcd accepts by default. Pure.
 requests.py  requests that are sent again until their outcome is known.
-load.py      the load: begin (unserved), numbers for pages, seal, finish (served).
+load.py      the load: begin (unserved), numbers for pages, close_writes, finish (served).
 writer.py    one task's part of a load.
 publish.py   the end of a load: all parts become one tree with its sessions, or are refused.
 read.py      pages and sessions of a snapshot, and whether the log has entries after it.

@@ -44,7 +44,7 @@ _MOST_EPOCHS = (1 << 31) - 1
 class Target(NamedTuple):
     """What is stored under a prefix."""
 
-    record: TreeRecord | None  # the tree's own; also None for one of another schema version
+    record: TreeRecord | None  # the tree's own; None: there is none
     record_mod: int  # its mod_revision; 0: there is none
     revision: int  # etcd's revision at which it was read
     keys: int  # of the tree
@@ -111,7 +111,7 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
             " if nobody needs this tree, stop them, and have it deleted (--overwrite)"
         )
     if not target.is_empty and not overwrite:
-        what = "no tree of this version"
+        what = "no tree's record"
         if target.record is not None:
             kind = " that follows another one" if target.follows else ""
             if (seal := target.record.seal) is not None:

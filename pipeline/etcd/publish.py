@@ -45,16 +45,16 @@ async def publish(
     An ephemeral whose session is not in `sessions` is deleted after the first proxy has waited for that
     session. Raises LoadRefused, EtcdError.
     """
-    sealed = await load.close_writes(etcd, keys, begun)
+    closed = await load.close_writes(etcd, keys, begun)
     missing = frozenset(fixed_nodes()).difference(*(part.fixed for part in parts))
     if ROOT in missing:
         raise LoadRefused("the table has no row for /: it is not a complete tree. Not published")
     if missing:
         rows = [fixed_row(path) for path in sorted(missing)]
-        parts = [*parts, await write(etcd, keys, sealed, iter([batch_of(rows)]), limits)]
+        parts = [*parts, await write(etcd, keys, closed, iter([batch_of(rows)]), limits)]
     numbers = [number for part in parts for number in part.numbers]
-    await _check_paths(etcd, keys, sealed, numbers, sum(part.nodes for part in parts))
-    pages = await load.close_gaps(etcd, keys, sealed, numbers)
+    await _check_paths(etcd, keys, closed, numbers, sum(part.nodes for part in parts))
+    pages = await load.close_gaps(etcd, keys, closed, numbers)
     unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
     made = [*map(session_of_row, sessions), *map(unknown_session, sorted(unknown))]
     session_pages = list(
@@ -62,15 +62,15 @@ async def publish(
             SessionValue(each.id, each.timeout_ms, each.password_hash, each.incarnation) for each in made
         )
     )
-    state = encode_state(StateValue(zxid, 0, OF_NEW_TREES, sealed.cluster_id, {}, ()))
-    puts = [Put(keys.state_page(sealed.name), state)]
-    puts += (Put(keys.session_page(sealed.name, at), page) for at, page in enumerate(session_pages))
-    await load.put(etcd, keys, sealed, lambda _pause: puts, limits)
+    state = encode_state(StateValue(zxid, 0, OF_NEW_TREES, closed.cluster_id, {}, ()))
+    puts = [Put(keys.state_page(closed.name), state)]
+    puts += (Put(keys.session_page(closed.name, at), page) for at, page in enumerate(session_pages))
+    await load.put(etcd, keys, closed, lambda _pause: puts, limits)
     digest = sum(part.digest for part in parts) + sum(map(session_hash, made))
     ref = SnapshotRef(
-        sealed.name,
-        sealed.position,
-        sealed.writer,
+        closed.name,
+        closed.position,
+        closed.writer,
         pages,
         len(session_pages),
         sum(part.bytes for part in parts) + sum(len(put.value) for put in puts),
@@ -79,7 +79,7 @@ async def publish(
         zxid,
         unsigned(digest),
     )
-    return await load.finish(etcd, keys, sealed, ref)
+    return await load.finish(etcd, keys, closed, ref)
 
 
 async def _check_paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int) -> None:

@@ -118,9 +118,9 @@ async def test_a_damaged_entry_counts_as_an_epoch(etcd: FakeEtcdClient) -> None:
 
 
 @pytest.mark.parametrize("key", [KEYS.heard, b"/t/snapshot/of/others"])
-async def test_what_is_no_tree_of_this_version_goes_on_request(etcd: FakeEtcdClient, key: bytes) -> None:
+async def test_keys_without_a_trees_record_go_on_request(etcd: FakeEtcdClient, key: bytes) -> None:
     await etcd.txn(Txn((), (Put(key, b'{"version":1}'),)), 1)
-    with pytest.raises(LoadRefused, match="holds 1 keys already: no tree of this version"):
+    with pytest.raises(LoadRefused, match="holds 1 keys already: no tree's record"):
         await begin(etcd, KEYS)
     await begin(etcd, KEYS, overwrite=True)
     assert keys_in(etcd) == [KEYS.tree]
@@ -176,14 +176,14 @@ async def test_pages_of_tasks_that_do_not_count_go(etcd: FakeEtcdClient) -> None
 
 async def test_what_a_task_sends_after_the_writes_are_closed_fails(etcd: FakeEtcdClient) -> None:
     begun = await begin(etcd, KEYS)
-    sealed = await close_writes(etcd, KEYS, begun)
-    assert sealed.revision > begun.revision
-    assert sealed.name == begun.name
+    closed = await close_writes(etcd, KEYS, begun)
+    assert closed.revision > begun.revision
+    assert closed.name == begun.name
     with pytest.raises(LoadRefused, match="another load"):
         await take_numbers(etcd, KEYS, begun, 1)
     with pytest.raises(LoadRefused, match="another load"):
         await put(etcd, KEYS, begun, lambda _pause: [Put(page(begun, 0), b"")], Limits())
-    assert await take_numbers(etcd, KEYS, sealed, 1) == 0
+    assert await take_numbers(etcd, KEYS, closed, 1) == 0
 
 
 async def test_a_page_that_is_missing_is_found(etcd: FakeEtcdClient) -> None:
