@@ -1,5 +1,6 @@
 """The documents: no link leads nowhere, and their lists and counts are right."""
 
+import os
 import re
 import subprocess
 import sys
@@ -29,29 +30,47 @@ def _anchors_of(page: Path) -> set[str]:
     return {slug if not (n := slugs[:at].count(slug)) else f"{slug}-{n}" for at, slug in enumerate(slugs)}
 
 
-def _dead_links(root: Path, pages: Iterable[str]) -> list[tuple[str, str]]:
-    dead = []
-    for name in pages:
-        page = root / name
-        for link in re.findall(r"\]\(([^)\s]+)\)", _text_of(page)):
-            file, _, anchor = link.partition("#")
-            target = page.parent / file if file else page
-            if "://" not in link and not (target.exists() and (not anchor or anchor in _anchors_of(target))):
-                dead.append((name, link))
-    return dead
+def _links_of(page: Path) -> list[tuple[str, Path, str]]:
+    """Those to files: as they are written, the file and the anchor."""
+    links = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", _text_of(page)):
+        file, _, anchor = link.partition("#")
+        if "://" not in link:
+            links.append((link, Path(os.path.normpath(page.parent / file)) if file else page, anchor))
+    return links
+
+
+def _dead_links(root: Path, files: Iterable[str]) -> list[tuple[str, str]]:
+    there = {path for name in files for path in (root / name, *(root / name).parents)}
+    return [
+        (str(page.relative_to(root)), link)
+        for page in sorted(there)
+        if page.suffix == ".md"
+        for link, target, anchor in _links_of(page)
+        if target not in there or (anchor and anchor not in _anchors_of(target))
+    ]
 
 
 def test_no_link_leads_nowhere() -> None:
-    pages = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
-    assert len(pages) > 20
-    assert _dead_links(ROOT, pages) == []
+    files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    assert sum(name.endswith(".md") for name in files) > 20
+    assert _dead_links(ROOT, files) == []
+
+
+def test_a_link_leads_to_every_page() -> None:
+    pages = {*ROOT.glob("docs/*.md")}
+    linked = {
+        target for page in (*pages, ROOT / "README.md") for _, target, _ in _links_of(page) if target != page
+    }
+    assert pages - linked == set()
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     links = "[1](b.md) [2](c.md) [3](#the-end-of-a) [4](#nowhere) [5](b.md#nowhere) [6](http://host/c.md)"
     (tmp_path / "a.md").write_text(f"# The end of `a`\n{links}\n```\n[7](c.md)\n```\n")
     (tmp_path / "b.md").write_text("")
-    assert _dead_links(tmp_path, ["a.md"]) == [
+    (tmp_path / "c.md").write_text("in this checkout alone")
+    assert _dead_links(tmp_path, ["a.md", "b.md"]) == [
         ("a.md", "c.md"),
         ("a.md", "#nowhere"),
         ("a.md", "b.md#nowhere"),

@@ -83,9 +83,7 @@ def test_only_zookeepers_reply_to_an_auth_packet_may_come_before_earlier_ones(
     assert [xid for xid in theirs if xid > 0] == [*_WRITES, _LAST]
 
 
-def test_zookeeper_closes_a_client_without_a_session_before_ours_would_be_closed(
-    zookeeper_server: ZooKeeperServer,
-) -> None:
+def test_zookeeper_closes_a_client_without_a_session_as_well(zookeeper_server: ZooKeeperServer) -> None:
     """When ours is, tests/proxy/frontend/test_connection.py says by a clock of its own."""
     with closing(Connection(zookeeper_server.port)) as theirs:
         assert theirs.receive_frame(time.monotonic() + SESSIONLESS_TIMEOUT + _LATE) == Closed()

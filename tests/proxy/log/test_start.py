@@ -209,7 +209,9 @@ async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tre
 ) -> None:
     # As of a release that knows another level.
     monkeypatch.setattr(start, "KNOWN", (1, 2))
-    monkeypatch.setattr(Machine.__init__, "__kwdefaults__", {"at_level": 1, "known_levels": (1, 2)})
+    defaults = Machine.__init__.__kwdefaults__
+    assert "known_levels" in defaults
+    monkeypatch.setitem(defaults, "known_levels", (1, 2))
     first = (await tree.snapshot("a")).ref
     assert first is not None
     assert await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
