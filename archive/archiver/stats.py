@@ -9,20 +9,15 @@ METRICS = (
         "complete",
         "zketcd_archive_complete_timestamp_seconds",
         "gauge",
-        "Unix time up to which the archive is complete.",
+        "Unix time up to which the archive is complete",
     ),
-    ("pending", "zketcd_archive_pending_bytes", "gauge", "Bytes of entries that are not archived yet."),
-    ("uploaded", "zketcd_archive_upload_timestamp_seconds", "gauge", "Unix time of the last segment."),
-    ("entries", "zketcd_archive_entries", "gauge", "Entries that are archived, since the tree began."),
-    ("bytes", "zketcd_archive_bytes_total", "counter", "Bytes of segments that were written."),
-    ("errors", "zketcd_archive_errors_total", "counter", "Failures of the store, of etcd, or of a digest."),
-    (
-        "gaps",
-        "zketcd_archive_gaps_total",
-        "counter",
-        "Gaps: truncated before they were archived.",
-    ),
-    ("gap", "zketcd_archive_gap_timestamp_seconds", "gauge", "Unix time at which the last gap was found."),
+    ("pending", "zketcd_archive_pending_bytes", "gauge", "bytes of entries that are not archived yet"),
+    ("uploaded", "zketcd_archive_upload_timestamp_seconds", "gauge", "Unix time of the last segment"),
+    ("entries", "zketcd_archive_entries", "gauge", "entries that are archived, since the tree began"),
+    ("bytes", "zketcd_archive_bytes_total", "counter", "bytes of segments that were written"),
+    ("errors", "zketcd_archive_errors_total", "counter", "failures of the store, of etcd, or of a digest"),
+    ("gaps", "zketcd_archive_gaps_total", "counter", "gaps: truncated before they were archived"),
+    ("gap", "zketcd_archive_gap_timestamp_seconds", "gauge", "Unix time at which the last gap was found"),
 )
 
 

@@ -87,16 +87,16 @@ class _Following(Reading):
         self._keys = keys
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
-        self._follow = LogFollower(etcd, keys, loaded.machine, consumer=self)
+        self._follower = LogFollower(etcd, keys, loaded.machine, consumer=self)
 
     @override
     async def run(self) -> None:
         while True:
             try:
-                self.deliver(await self._follow.continue_from(self._loaded))
+                self.deliver(await self._follower.continue_from(self._loaded))
                 caught = self._loaded.caught
                 self._loaded = self._loaded._replace(caught=caught._replace(entries=[]))
-                await self._follow.run()
+                await self._follower.run()
             except _Full:
                 await self._wait_until_taken()
             except NotContinued as error:
@@ -109,18 +109,18 @@ class _Following(Reading):
     async def _wait_until_taken(self) -> None:
         """Read on, as after a break, once all that has arrived is applied."""
         await self.taken.wait()
-        revision = self._follow.order.revision
+        revision = self._follower.order.revision
         reads = MonotonicReads(self._etcd, revision)
         try:
             caught = await catch_up(reads, self._keys, self.machine.applied, revision)
         except (Truncated, OldAnswers) as error:
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
-        self._follow = LogFollower(self._etcd, self._keys, self.machine, consumer=self)
+        self._follower = LogFollower(self._etcd, self._keys, self.machine, consumer=self)
 
     @override
     def level_at(self) -> float | None:
-        caught_up_at = self._follow.staleness.caught_up_at
+        caught_up_at = self._follower.staleness.caught_up_at
         if caught_up_at < self._began:
             return None
         return time.time() - (HOST.clock.monotonic() - caught_up_at)
@@ -128,7 +128,7 @@ class _Following(Reading):
     def deliver(self, items: list[Item]) -> None:
         """Entries have taken effect."""
         if not self.has_more:
-            self._follow.order.retain(self.machine.applied, items)
+            self._follower.order.retain(self.machine.applied, items)
         for item in items:
             if isinstance(item, Apply):
                 self._arrive(item)
@@ -137,5 +137,5 @@ class _Following(Reading):
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""
-        if not self._follow.staleness.is_over:  # whoever reads is told
+        if not self._follower.staleness.is_over:  # whoever reads is told
             log.warning("the source is not read in time: %s", reason)
