@@ -298,6 +298,7 @@ def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
         ((_ETCD, "options.listen=0.0.0.0:1"), "'listen'"),
         ((_ETCD, "options.Tick=1"), "'Tick'"),
         ((_ETCD, "tls.clientAuth=maybe"), "/tls/clientAuth"),
+        ((_ETCD, "monitoring.prometheusRule.runbooks=https://wiki"), "/monitoring/prometheusRule/runbooks"),
         ((_ETCD, "terminationGracePeriodSeconds=16"), "16: a proxy needs preStopSeconds (5) and up to 12 s"),
     ],
 )
