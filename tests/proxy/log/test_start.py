@@ -209,7 +209,7 @@ async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tre
 ) -> None:
     # As of a release that knows another level.
     monkeypatch.setattr(start, "KNOWN", (1, 2))
-    defaults = Machine.__init__.__kwdefaults__
+    defaults = Machine.__init__.__kwdefaults__ or {}
     assert "known_levels" in defaults
     monkeypatch.setitem(defaults, "known_levels", (1, 2))
     first = (await tree.snapshot("a")).ref
