@@ -346,7 +346,7 @@ class _Seen(NamedTuple):
     """What one pass over texts has shown: a million come from memory only slowly, and the log waits."""
 
     size: int  # characters
-    are_ascii: bool  # of few it is not known
+    are_ascii: bool  # known only of those that are copied
     copied: list[str] | None  # them, if they may be packed while the state changes
 
 
@@ -355,12 +355,12 @@ def _see(texts: Collection[str], pause: Pause) -> _Seen:
     if copied is None and len(texts) <= pause.every:
         return _Seen(sum(map(len, texts)), are_ascii=False, copied=None)
     size = 0
-    are_ascii = True
+    are_ascii = copied is not None  # of others, `_fit` asks where it has to know
     for some in pause.batches(texts, _SEEN_PER_STEP):
         size += sum(map(len, some))
-        are_ascii = are_ascii and all(map(str.isascii, some))
         if copied is not None:
             copied += some
+            are_ascii = are_ascii and all(map(str.isascii, some))
     return _Seen(size, are_ascii, copied)
 
 
@@ -369,6 +369,8 @@ def _fit(texts: Collection[str], start: int, size: int, are_ascii: bool, pause: 
     room = bounded.MOST - INT.size * (len(texts) + 1)
     if are_ascii or size > room or size * _MOST_PER_CHARACTER <= room:
         return size <= room
+    if all(all(map(str.isascii, some)) for some in pause.batches(texts, _SEEN_PER_STEP)):
+        return True
     for some in pause.texts(texts, 4):
         room -= sum(len(from_text(text[start:])) for text in some)
     return room >= 0

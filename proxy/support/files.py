@@ -42,5 +42,5 @@ def check_no_pipe(path: str) -> None:
 
     Those of a shell, such as /dev/stdin and /dev/fd/63, are open at both ends.
     """
-    if not path.startswith(("/dev/", "/proc/")) and Path(path).is_fifo():
+    if not path.startswith(("/dev/std", "/dev/fd/", "/proc/")) and Path(path).is_fifo():
         raise ValueError(f"{path!r} is a named pipe: a file is expected, which can be read again")

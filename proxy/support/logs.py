@@ -86,7 +86,7 @@ class _AuditFile(Descriptor):
         """Raises OSError."""
         self._path = os.path.abspath(path)
         self._throttled_log = ThrottledLog(log)
-        self._said = 0  # lost lines that the file tells of
+        self._said = 0  # lost lines that the file counts
         super().__init__(self._opened(), "utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -105,8 +105,13 @@ class _AuditFile(Descriptor):
             raise
         super().write(record)
         if self._said < (lost := self.lost):
-            super().write(loss(lost - self._said, _NAME, "the file could not be written"))
-            self._said = lost
+            said, self._said = self._said, lost
+            try:
+                super().write(loss(lost - said, _NAME, "the file could not be written"))
+            except OSError:
+                if self.lost > lost:  # not begun, so it counts as one that was lost itself
+                    self.lost, self._said = lost, said
+                raise
 
     def close(self) -> None:
         """Close it, also below a write that does not end. Idempotent: logging calls it, too."""
@@ -122,7 +127,7 @@ class _AuditFile(Descriptor):
             descriptor = os.open(self._path, flags, 0o666)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                raise OSError(error.errno, "nobody reads this named pipe", self._path) from error
+                raise OSError(error.errno, "a socket, or a pipe without a reader", self._path) from error
             raise
         os.set_blocking(descriptor, True)
         return descriptor

@@ -132,7 +132,7 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--sasl-users-file binary", "binary: it is not UTF-8"),
         ("--jaas-file half.jaas", "half.jaas: "),
         ("--jaas-file directory", "directory' is not a readable file"),
-        ("--audit-log pipe", "--audit-log pipe: nobody reads this named pipe"),
+        ("--audit-log pipe", "--audit-log pipe: a socket, or a pipe without a reader"),
         ("--audit-log directory", "--audit-log directory: Is a directory"),
         ("--data-dir users", "'users' is not a directory"),
         pytest.param(

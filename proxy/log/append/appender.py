@@ -36,7 +36,8 @@ log = logging.getLogger(__name__)
 # After a timeout the outcome is unknown. Sending the same Txn again is safe, so the first timeout is short.
 # The others give a slow etcd enough time.
 _TIMEOUTS = (1.0, 1.0, 2.0, 3.0, 5.0)
-_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.5)  # seconds before the next attempt, if one fails at once; likewise
+# Seconds before the next attempt, if one fails at once; the last is that of all further attempts too.
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.5)
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _TRIAL_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 # Bytes before compression that are sent and not applied; one entry is sent in any case. At worst a byte takes
@@ -219,6 +220,7 @@ class Appender:
             self._stats.sent_bytes += len(sent.value)
             self._running[sent] = None  # most first attempts succeed, so they need no task
             sent.attempts = 1
+            sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
             self._combining.begin(sent, self._answered, self._send_directly)
             if len(sent.original) > _LONG_ENTRY and outbox.queue:
                 self._schedule()
@@ -251,7 +253,7 @@ class Appender:
     def _send_directly(self, sent: Sent) -> None:
         """Send an entry by a Txn of its own, unless its incarnation is over."""
         if self._incarnation is not None and sent in self._running:
-            sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
+            sent.began = self._clock.perf_counter()  # perhaps later: a combiner has not appended it
             txn = self._incarnation.append(sent)
             self._etcd.begin_txn(txn, _TIMEOUTS[0], partial(self._answered, sent))
 

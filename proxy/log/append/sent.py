@@ -102,7 +102,7 @@ class Sent:
     kept: Sequence[bool] = ()  # which requests are in the replacement
     error: int = 0  # the answer to those that are not in the replacement
     attempts: int = 0
-    began: float = 0.0  # when it was first sent, by the appender's clock
+    began: float = 0.0  # when it was sent, to the combiner or to etcd, by the appender's clock
     # Requests refused without an entry; they follow this entry in the order of their sessions.
     after: list[tuple[Pending, int]] = field(default_factory=list)
 

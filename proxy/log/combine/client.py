@@ -119,12 +119,19 @@ class CombinerClient:
         messages = SignedMessages(combiner.value.peer_port.secret, self._token_bytes(NONCE))
         connection = _ToCombiner(self, messages, hello, combiner.incarnation)
         try:
-            context = None if tls is None else await asyncio.to_thread(tls)
-            async with asyncio.timeout(CONNECT):
-                await self._loop.create_connection(
-                    lambda: connection, host.strip("[]"), int(port), ssl=context
+            try:
+                context = None if tls is None else await asyncio.to_thread(tls)
+                async with asyncio.timeout(CONNECT):
+                    await self._loop.create_connection(
+                        lambda: connection, host.strip("[]"), int(port), ssl=context
+                    )
+                    await connection.answered
+            except (OSError, ValueError, TimeoutError) as error:
+                self.why_unused = "the combiner cannot be reached"
+                self.throttled_log.warn(
+                    "cannot hand entries to proxy %s: %s", combiner, str(error) or "it does not answer"
                 )
-                await connection.answered
+                return
             log.info("proxy %s appends for this one", combiner)
             self.connection = connection
             while not connection.lost.done() and self.hello is hello and self._living.combiner == combiner:
@@ -132,11 +139,6 @@ class CombinerClient:
             if self.connection is connection:
                 is_its_fault = connection.lost.done() and self.hello is hello
                 self._leave("its connection is lost" if is_its_fault else "")
-        except (OSError, ValueError, TimeoutError) as error:
-            self.why_unused = "the combiner cannot be reached"
-            self.throttled_log.warn(
-                "cannot hand entries to proxy %s: %s", combiner, str(error) or "it does not answer"
-            )
         finally:
             connection.close()
 

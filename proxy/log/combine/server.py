@@ -65,7 +65,7 @@ class CombinerServer:
         self._port: Port | None = None
 
     def listen(self, port: Port, choice: Choice | None = None) -> None:
-        """Take other proxies' entries at a port, with another choice than the usual one. Raises OSError."""
+        """Take other proxies' entries at a port. `choice`: in place of the usual one. Raises OSError."""
         self.choice = choice or self.choice
         self._port = port
         port.open(self._connection)

@@ -101,7 +101,7 @@ async def catch_up(
     if record is None or pair is None or not (record.complete or record.seal or known):
         raise no_longer_servable(keys, record, before.revision)
     if record.seal is not None:
-        # A proxy of a release that knows no seals may append behind one, before it ends itself.
+        # Nothing behind the seal counts.
         before = before._replace(revision=pair.mod_revision, proxies=[])
     await _check_reach(etcd, keys, record, applied, position)
     entries = await entries_after(etcd, keys, applied, before)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from proxy.etcd.model import EtcdError
 from proxy.log.context import Context
 from proxy.log.follow.log_order import EntriesGone
+from proxy.log.record import TreeNotServable, look
 from proxy.log.upkeep.truncation import applied_in
 from schema.record import SnapshotRef, TreeRecord
 
@@ -28,6 +29,7 @@ class DeletedEntries:
         self._new: list[EntriesGone] = []  # by truncation, most often
         self._unsaved: list[EntriesGone] = []
         self._looked_at: SnapshotRef | None = None
+        self._unreadable: TreeRecord | None = None  # a page of its snapshots is missing, or damaged
         self._is_too_late = False
 
     @property
@@ -48,13 +50,18 @@ class DeletedEntries:
         if record is None or not (self._new or (self._unsaved and self._has_changed(record))):
             return
         new, self._new = self._new, []  # a newer record may be needed to judge those that come meanwhile
+        truncated = saved = None
         try:
-            truncated = await self._numbers_in(record.previous)
-            saved = await self._numbers_in(record.current)
-        except EtcdError as error:
+            # The stream may be behind: a snapshot that has saved them would be taken for too late.
+            record = (await look(self._etcd, self._keys)).record
+            if record is not None and record != self._unreadable:
+                truncated = await self._numbers_in(record.previous)
+                saved = await self._numbers_in(record.current)
+        except (EtcdError, TreeNotServable) as error:
             log.warning("cannot read which deleted entries of the log are in snapshots: %s", error)
-            truncated = saved = None
-        if truncated is None or saved is None:  # most likely, the record has changed
+            record = None
+        if record is None or truncated is None or saved is None:
+            self._unreadable = record
             self._new[:0] = new
             return
         # If the state has forgotten an incarnation, all its entries were truncated.

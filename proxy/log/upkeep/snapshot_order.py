@@ -59,7 +59,7 @@ class Failed(NamedTuple):
     """Nothing was done, or not all of it."""
 
     error: str
-    is_overtaken: bool = False  # another snapshot was published first
+    is_overtaken: bool = False  # another snapshot was faster, or compaction, for one `as_of`
     is_gone: bool = False  # the incarnation is over
 
     def as_json(self) -> dict[str, Any]:

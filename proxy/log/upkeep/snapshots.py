@@ -285,7 +285,7 @@ class Snapshots:
         self.stats.last_seconds = self._now() - began
         if isinstance(answer, Failed):
             self._failed(answer)
-            self._wanted = self._wanted or (wanted and not answer.is_overtaken)
+            self._wanted = self._wanted or (wanted and (order.as_of > 0 or not answer.is_overtaken))
             self._not_before = self._now() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             return

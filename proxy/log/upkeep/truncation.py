@@ -34,7 +34,7 @@ _TRIES = 50
 
 
 class Overtaken(Exception):
-    """The record has changed, or etcd was compacted: another snapshot was written meanwhile, or may be."""
+    """The record has changed, since another snapshot was written; or etcd was compacted meanwhile."""
 
 
 Step = Callable[[str], None]  # called with the name of the next step; tests stop a run there

@@ -125,6 +125,8 @@ async def test_entries_of_several_proxies_share_a_txn(cluster: Cluster) -> None:
     sizes = [len([event for event in events if event.kv.value]) for events in cluster.store.history_from(1)]
     assert max(sizes) == 3
     assert {proxy.log.status().combined for proxy in proxies} == {Combined(proxies[0].log.incarnation)}
+    # When an entry was sent: for the log of slow requests.
+    assert all(proxy.log.applier.sent_at > 0 for proxy in proxies)
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NO_SPACE])

@@ -105,6 +105,19 @@ async def test_what_the_current_snapshot_holds_is_not_lost(
     assert await world.is_whole()
 
 
+async def test_a_stream_that_is_behind_the_snapshot_that_saves_them_reports_no_loss(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.delete(("a", 5))
+    await world.look()
+    behind = await world.tree.record()
+    await world.save()
+    world.deleted.too_late()  # another run was, after the one that has saved them
+    await world.deleted.look(behind)
+    assert world.deleted.as_of == 0
+    assert "holds what the deleted entries have done: nothing is lost" in caplog.messages[-1]
+
+
 @pytest.mark.parametrize("faster", ["compaction", "another snapshot"])
 async def test_what_cannot_be_saved_is_reported_once(
     world: World, faster: str, caplog: pytest.LogCaptureFixture
