@@ -112,7 +112,7 @@ class FullNode(Znode):
         packed, children = self._names, self.children
         if packed is not None or not children:
             return len(packed or ())
-        return _see(children, pause).size - _start_of_names(children) * len(children)
+        return _size(children, pause) - _start_of_names(children) * len(children)
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
@@ -342,26 +342,33 @@ def _start_of_names(paths: Collection[str]) -> int:
     return next(iter(paths)).rfind("/") + 1 if paths else 0
 
 
-class _Seen(NamedTuple):
-    """What one pass over texts has shown: a million come from memory only slowly, and the log waits."""
+def _size(texts: Collection[str], pause: Pause) -> int:
+    """How many characters they have."""
+    if len(texts) <= pause.every:
+        return sum(map(len, texts))
+    return sum(sum(map(len, some)) for some in pause.batches(texts, _SEEN_PER_STEP))
 
+
+class _Copied(NamedTuple):
+    """Texts that may be packed while the state changes, and what was seen of them while they were copied.
+
+    One pass: a million come from memory only slowly, and the log waits.
+    """
+
+    texts: list[str]
     size: int  # characters
-    are_ascii: bool  # known only of those that are copied
-    copied: list[str] | None  # them, if they may be packed while the state changes
+    are_ascii: bool
 
 
-def _see(texts: Collection[str], pause: Pause) -> _Seen:
-    copied: list[str] | None = [] if pause.may_leave else None
-    if copied is None and len(texts) <= pause.every:
-        return _Seen(sum(map(len, texts)), are_ascii=False, copied=None)
+def _copied(texts: Collection[str], pause: Pause) -> _Copied:
+    copied: list[str] = []
     size = 0
-    are_ascii = copied is not None  # of others, `_fit` asks where it has to know
+    are_ascii = True
     for some in pause.batches(texts, _SEEN_PER_STEP):
+        copied += some
         size += sum(map(len, some))
-        if copied is not None:
-            copied += some
-            are_ascii = are_ascii and all(map(str.isascii, some))
-    return _Seen(size, are_ascii, copied)
+        are_ascii = are_ascii and all(map(str.isascii, some))
+    return _Copied(copied, size, are_ascii)
 
 
 def _fit(texts: Collection[str], start: int, size: int, are_ascii: bool, pause: Pause) -> bool:
@@ -383,10 +390,13 @@ def _pack_texts(
     count = len(texts)
     steps = count // PACKED_PER_STEP
     pause.expect(steps)
-    size, are_ascii, copied = _see(texts, pause)
+    copied = _copied(texts, pause) if pause.may_leave else None
+    if copied is None:
+        size, are_ascii = _size(texts, pause), False  # `_fit` asks where it has to know
+    else:
+        texts, size, are_ascii = copied
     size -= start * count
     pause.expect(steps + size // BYTES_PER_STEP)
-    texts = texts if copied is None else copied
     if not _fit(texts, start, size, are_ascii, pause):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     is_long = size > pause.every * BYTES_PER_STEP
@@ -401,7 +411,7 @@ def _pack_texts(
         for some in (pause.texts if are_long else pause.batches)(texts, 2):
             body.add(_pack_many(some, start))
         if copied is not None:
-            pause.clear(copied)
+            pause.clear(copied.texts)
     return body.whole()
 
 
