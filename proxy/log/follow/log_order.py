@@ -248,13 +248,12 @@ class LogOrder:
         self._delivered[incarnation] = number
 
     def _deleted(self, items: list[Item], incarnation: str, number: int, revision: int) -> None:
-        first = number
         if items and isinstance(former := items[-1], EntriesGone):
-            name, since, last, at = former
+            name, first, last, at = former
             if (name, last + 1, at) == (incarnation, number, revision):  # truncation deletes very many
-                first = since
-                del items[-1]
-        items.append(EntriesGone(incarnation, first, number, revision))
+                items[-1] = EntriesGone(name, first, number, at)
+                return
+        items.append(EntriesGone(incarnation, number, number, revision))
 
     def _came(self, items: list[Item], incarnation: str, pair: KeyValue) -> None:
         self._expected.pop(incarnation, None)
