@@ -329,7 +329,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             home=home_of(config, ports),
             peer_port=peer_port_of(config, ports),
         )
-        await _start_admin(prepared, server, listeners, stack, order)
+        admin = await stack.enter_async_context(AsyncExitStack())
+        await _start_admin(prepared, server, listeners, admin, order)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         tasks = _look_after(config, prepared, server, stack)
 
@@ -349,7 +350,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if "peer" in listeners and config.peer_listen is not None:
             await server.take_entries(listeners["peer"])
         if channel is not None:  # its ports have come only now
-            await _start_admin(prepared, server, listeners, stack, order)
+            await _start_admin(prepared, server, listeners, admin, order)
         tasks.start(watch_pauses(server.process.pauses, config.pause_warn / 1000), "watch for pauses")
         archiving = None
         if config.archive.url:
@@ -367,7 +368,9 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         failed = loop.create_task(server.failed())
         successor = await upgraded(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
         await _raise_fault((failed, etcd_ended), archiving)
-        if not successor:
+        if successor:
+            await admin.aclose()  # first: its port is the new process's, and this one is "not ready" now
+        else:
             log.info("draining")
             notify(STOPPING)
         await server.stop()

@@ -7,7 +7,7 @@ answer stays for ever.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import cast
 
 from aiohttp import web
@@ -44,6 +44,7 @@ class AdminConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._request: web.Request | None = None  # whose headers are here
+        self.has_asked = False  # a request has come
         self._is_read = True  # the client takes what it is sent
 
     @property
@@ -104,6 +105,7 @@ class AdminConnection(asyncio.Protocol):
         self._stop_timer()
         self._all.inflow.lost(self)
         self._all.by_transport.pop(self._transport, None)
+        self._all.changed.set()
         self._transport = self._request = None
         self.slot.release()
         self._inner.connection_lost(error)
@@ -112,6 +114,8 @@ class AdminConnection(asyncio.Protocol):
 
     def begin(self, request: web.Request) -> None:
         """The headers of a request are here."""
+        self.has_asked = True
+        self._all.changed.set()
         self._request = request
         self._stop_timer()
 
@@ -146,6 +150,8 @@ class AdminConnections:
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
         self.inflow = Inflow()
         self.throttled_log = ThrottledLog(log)
+        #: One has sent a request, or is closed.
+        self.changed = asyncio.Event()
 
     @property
     def idle(self) -> Iterator[AdminConnection]:
@@ -165,6 +171,14 @@ class AdminConnections:
         if longest is not None:
             longest.abort()
         return longest is not None
+
+    async def until_asked(self, patience: float) -> None:
+        """Wait until each connection has sent a request, for so many seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not all(each.has_asked for each in self.by_transport.values()):
+                    self.changed.clear()
+                    await self.changed.wait()
 
     @web.middleware
     async def watched(

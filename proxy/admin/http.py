@@ -37,7 +37,7 @@ from proxy.support.ports import BoundedPort, Bounds
 # An orchestrator stops a proxy that does not answer these in time. They take next to none.
 _PROBES = ("/live", "/ready")
 _BETWEEN_SCRAPES = 0.05  # seconds
-_CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
+_CLOSE_TIMEOUT = 1.0  # seconds for handshakes, first requests and answers under way when the server stops
 _JSON = "application/json"
 _AT_ONCE = 8  # parts of an answer that are sent in one go
 
@@ -116,9 +116,10 @@ class AdminServer:
         self._port.open(connections.maker(self._runner.server))
 
     async def stop(self) -> None:
-        """Answer the requests that are here, then close."""
+        """Answer the requests that are here, and the first ones of connections that are, then close."""
         if self._port is not None:
-            await self._port.close()
+            await self._port.close(_CLOSE_TIMEOUT)
+            await self._connections.until_asked(_CLOSE_TIMEOUT)
         await self._runner.cleanup()
 
     @web.middleware

@@ -164,10 +164,10 @@ class BoundedPort:
         self._listener.listen()
         self._acceptor.open(self._listener)
 
-    async def close(self) -> None:
-        """Accept no more, and end TLS handshakes. Open connections stay open."""
+    async def close(self, patience: float = 0) -> None:
+        """Accept no more, and end TLS handshakes after so many seconds. Open connections stay open."""
         self._acceptor.close()
-        await self._tasks.close()
+        await self._tasks.close(patience)
 
     def _accepted(self, client: socket.socket, peername: SocketAddress) -> None:
         address = source_of(str(peername[0]))

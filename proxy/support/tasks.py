@@ -38,9 +38,11 @@ class Tasks:
             failure = {"message": f"failed to {task.get_name()}", "exception": error}
             task.get_loop().call_exception_handler(failure)
 
-    async def close(self) -> None:
-        """Cancel what still runs and wait for its end."""
+    async def close(self, patience: float = 0) -> None:
+        """Cancel what still runs after so many seconds, and wait for its end."""
         tasks = list(self._tasks)
+        if tasks and patience:
+            await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

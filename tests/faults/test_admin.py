@@ -1,13 +1,16 @@
-"""The admin HTTP server of a real process: while it loads, drains, and where its port is taken."""
+"""The admin HTTP server of a real process: as it loads, drains, is upgraded, and if its port is taken."""
 
 import contextlib
 import os
 import signal
 import socket
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
+from lab.servers import EtcdServer, StartFailed, UpgradableServer, ZketcdServer, free_port, wait_until
 from lab.servers.operator import ask, metric
 from tests.kazoo import kazoo
 
@@ -35,6 +38,33 @@ def test_it_says_that_the_server_is_not_ready_before_the_drain_ends(own_etcd_ser
         assert server.wait() == 0
         assert waiting.get(timeout=10) == "/a"
         assert ask(admin, "/live") == (0, None)
+
+
+def test_a_probe_is_answered_by_a_ready_server_at_each_moment_of_an_upgrade(
+    etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """The old process closed some that it had just accepted, and said to others that it was stopping."""
+    admin = free_port()
+    answers = Counter[int]()
+    done = threading.Event()
+
+    def probe() -> None:
+        while not done.wait(0.002):
+            answers[ask(admin, "/ready")[0]] += 1
+
+    with (
+        UpgradableServer(etcd_server.endpoint, prefix=etcd_prefix, admin_listen=f"127.0.0.1:{admin}") as made,
+        ThreadPoolExecutor() as pool,
+    ):
+        probes = [pool.submit(probe) for _ in range(2)]
+        try:
+            for _ in range(2):
+                assert "has taken over" in made.upgrade()
+        finally:
+            done.set()
+        for each in probes:
+            each.result()
+    assert set(answers) == {200}
 
 
 def test_it_answers_while_etcd_is_out_of_reach_and_the_tree_not_loaded() -> None:

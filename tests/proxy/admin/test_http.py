@@ -30,8 +30,9 @@ from tests.proxy.test_server import Client, serving
 class Browser:
     """Asks one admin server."""
 
-    def __init__(self, session: aiohttp.ClientSession, server: Server, port: int) -> None:
+    def __init__(self, session: aiohttp.ClientSession, server: Server, admin: AdminServer, port: int) -> None:
         self._session = session
+        self.admin = admin
         self.server = server
         self._port = port
 
@@ -47,9 +48,13 @@ class Browser:
         assert kind == "application/json"
         return status, json.loads(text)
 
+    async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection that has sent nothing."""
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
     async def ask_rudely(self, words: bytes, *, ends: bool = True) -> bytes:
         """What comes after these bytes until the server closes; `ends`: nothing comes behind them."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = await self.connected()
         writer.write(words)
         if ends:
             writer.write_eof()
@@ -78,7 +83,7 @@ async def browser() -> AsyncIterator[Browser]:
         await admin.start(listener)
         try:
             async with aiohttp.ClientSession() as session:
-                yield Browser(session, server, listener.getsockname()[1])
+                yield Browser(session, server, admin, listener.getsockname()[1])
         finally:
             await admin.stop()
 
@@ -208,6 +213,17 @@ async def test_a_client_that_goes_within_its_request_is_no_fault_of_ours(
     assert await browser.ask_rudely(head) == b""
     assert (await browser.json("/commands/srvr"))[0] == 200
     assert "could not be answered" not in caplog.text
+
+
+async def test_a_connection_that_is_here_when_the_server_stops_is_answered(browser: Browser) -> None:
+    reader, writer = await browser.connected()
+    await browser.ask("/live")  # so the connection before it is accepted
+    stopped = asyncio.create_task(browser.admin.stop())
+    await asyncio.sleep(0)
+    writer.write(b"GET /live HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    await stopped
 
 
 async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
