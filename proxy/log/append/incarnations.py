@@ -126,15 +126,23 @@ class Incarnations:
     def check_known(self, *, restored: bool) -> None:
         """A state was loaded: end the incarnation if it is unknown which of its requests took effect.
 
-        That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
+        That is the case if the state has forgotten the incarnation, or etcd was restored from a backup. It
+        ends as well if an entry that had taken effect is missing, since somebody has deleted it from etcd:
+        those behind it would wait for it for ever (rule 1.3).
         """
         machine, own = self._context.machine, self._outbox.incarnation
-        if not restored and (own in machine.applied or self._order.knows(own)):
-            return
+        if restored or not (own in machine.applied or self._order.knows(own)):
+            self._abandon()
+            self.registration.key_gone(own, "the state was loaded anew, and does not know it")
+        elif missing := self._outbox.missing(machine.applied.get(own, 0)):
+            self._abandon()
+            self.registration.current.end(f"its entry {missing} is missing from the log")
+
+    def _abandon(self) -> None:
+        """The requests that were sent get no outcome any more."""
         self.appender.stop()
         for pending, error in self._outbox.abandon():
-            pending.answer(machine.zxid, error)
-        self.registration.key_gone(own, "the state was loaded anew, and does not know it")
+            pending.answer(self._context.machine.zxid, error)
 
     def new_epoch(self, cluster_id: int, zxid: int) -> None:
         """Request an epoch above `zxid`: after a restore, zxids have to exceed all that clients have seen."""

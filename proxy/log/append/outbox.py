@@ -138,6 +138,14 @@ class Outbox:
         """The first number in use whose outcome the stream has not shown; 0 if there is none."""
         return next(iter(self._sent), 0)
 
+    def missing(self, applied_number: int) -> int:
+        """The first number that has had its outcome, and is not in a state that was loaded; 0 if none is.
+
+        The state holds the numbers up to `applied_number`.
+        """
+        following = applied_number + 1
+        return following if following < (self.first_sent or self._next) else 0
+
     @property
     def is_gathering(self) -> bool:
         """Whether more requests are likely to come soon: clients answered together continue together."""

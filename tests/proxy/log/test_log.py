@@ -455,6 +455,24 @@ async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: Worl
         assert not reply.path or reply.path in nodes
 
 
+async def test_a_proxy_that_lacks_an_entry_of_its_own_after_a_load_goes_on_at_once(world: World) -> None:
+    """Somebody has deleted it. All that this proxy sent since waited behind it: its clients got no answer."""
+    one, _ = await world.pair()
+    old = one.log.incarnation
+    await answered([one.create(1, "/xlost")])
+    lost = one.log.machine.applied[old]
+    await answered([one.create(1, "/xbehind")])
+    world.store.txn(Txn((), (Delete(Keyspace("/t").entry(old, lost)),)))
+    one.log.follower.distrust()
+    waiting = one.create(1, "/xwaiting")
+    await until(lambda: one.log.incarnation != old)
+    after = one.create(1, "/xafter")
+    await answered([waiting, after])
+    assert (waiting.error, after.error) == (ErrorCode.CONNECTION_LOSS, 0)
+    assert one.paths() == {"/xafter"}
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+
+
 async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1)])
