@@ -257,6 +257,8 @@ class Server(BaseServer):
         """End a session of the tree in the name of an administrator; the error, or 0."""
         if self.log.is_copy:
             return ErrorCode.NOT_READ_ONLY
+        if self.connections.are_frozen:  # another process takes over: it may answer, this one may end before
+            return ErrorCode.CONNECTION_LOSS
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
         return await asyncio.shield(outcome)

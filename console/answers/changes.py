@@ -60,7 +60,7 @@ class Changes:
         error = await self._kill(session_id, f"{name} from {call.address}")
         if error:
             gone = error == ErrorCode.SESSION_EXPIRED
-            why = "there is no such session" if gone else "etcd did not take the request"
+            why = "there is no such session" if gone else "the request was not taken: try again"
             raise Refused(404 if gone else 503, f"{hex64(session_id)} was not ended: {why}")
         return {"id": hex64(session_id)}
 

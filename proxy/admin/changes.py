@@ -30,6 +30,7 @@ _ANSWERS = {
     0: (HTTPStatus.OK, None),
     ErrorCode.SESSION_EXPIRED: (HTTPStatus.NOT_FOUND, "there is no such session"),
     ErrorCode.NOT_READ_ONLY: (HTTPStatus.SERVICE_UNAVAILABLE, "this proxy only reads"),
+    ErrorCode.CONNECTION_LOSS: (HTTPStatus.SERVICE_UNAVAILABLE, "this proxy has no outcome: try again"),
 }
 _MOST_OF_NAMES = 256  # characters
 _UNKNOWN = HTTPStatus.SERVICE_UNAVAILABLE, "etcd did not take the request: look whether the session is there"

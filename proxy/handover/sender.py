@@ -22,6 +22,7 @@ _UNREAD = 1.0  # seconds for clients to read their replies; those that do not ar
 _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
 _SERVING = 60.0  # seconds for the new process to serve, once it has everything
 _MOST_CLIENTS = 500  # of one message
+_MOST_BYTES = 4 << 20  # of one message: what these clients have sent, and was not handled; about
 _COMPARED = 10_000  # watches that are compared in one turn of the loop
 _POLL = 0.002
 _TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
@@ -147,7 +148,7 @@ class Sender:
         await channel.send("listeners", [*self._listeners.values()], names=[*self._listeners])
         await channel.receive("taken")
         await channel.send("go")
-        server.log.outbox.queue.clear()  # of connections that are closed, unanswered
+        server.log.outbox.end()  # else this process would wait at its end for what it cannot send
         log.info("gave %d connections away; they waited %.3f s so far", moving, loop.time() - began)
 
     async def _pass_sockets(self, channel: Channel) -> None:
@@ -308,7 +309,15 @@ async def _pass_watches(channel: Channel, changes: Iterable[Change]) -> None:
         await channel.send("watches", changes=part)
 
 
-def _parts(connections: list[Connection], most: int) -> Iterator[list[Connection]]:
-    """The connections in lists of at most so many."""
-    for start in range(0, len(connections), most):
-        yield connections[start : start + most]
+def _parts(connections: Iterable[Connection], most: int) -> Iterator[list[Connection]]:
+    """The connections in lists of at most so many, whose bytes fit in one message."""
+    some: list[Connection] = []
+    size = 0
+    for each in connections:
+        some.append(each)
+        size += len(each.inbound.unhandled())
+        if len(some) == most or size >= _MOST_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

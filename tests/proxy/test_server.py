@@ -251,6 +251,15 @@ async def test_sessions_outlive_their_server_by_a_lease() -> None:
         assert _proxies(store) == 2
 
 
+async def test_a_session_is_not_killed_while_another_process_takes_over() -> None:
+    """The request waited, and had no answer when this process ended."""
+    async with serving(FakeEtcd()) as server:
+        client = await Client.connected(server)
+        server.freeze()
+        assert await server.kill(client.session.session, "somebody") == ErrorCode.CONNECTION_LOSS
+        await server.thaw()
+
+
 async def test_a_drain_answers_what_is_here() -> None:
     store = FakeEtcd()
     async with serving(store) as server:

@@ -194,6 +194,10 @@ class Outbox:
         self.is_held = False
         self._arrived()
 
+    def end(self) -> None:
+        """Another process has taken over: drop what waits, and all that comes from now on."""
+        self.queue = deque(maxlen=0)
+
     def set_syncs_apart(self) -> bool:
         """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.
 

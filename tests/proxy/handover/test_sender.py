@@ -146,3 +146,20 @@ async def test_what_was_not_answered_in_time_is_named(
     server.state_gate.first_slow_read = read
     with pytest.raises(HandoverError, match=why):
         await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
+
+
+async def test_what_clients_have_sent_is_passed_on_in_messages_of_a_few_megabytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """500 clients in one message, each amid a large packet, were more than a message may have."""
+    monkeypatch.setattr(Outbound, "fd", 3)
+    monkeypatch.setattr(Outbound, "unsent", 0)
+    clients = [established() for _ in range(3)]
+    for client in clients:
+        client.connection.services.connections.freeze()
+        client.send(bytes(3 << 20))
+    sent, channel = _sent()
+    sender = Sender(MagicMock(connections=[client.connection for client in clients]), {})
+    await sender._pass_sockets(channel)
+    assert await sender._pass_clients(channel) == 3
+    assert [kind for kind, _ in sent].count("clients") == 2

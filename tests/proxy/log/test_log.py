@@ -187,6 +187,16 @@ async def test_draining_waits_for_outcomes(world: World) -> None:
     assert reply.error == 0
 
 
+async def test_a_drain_does_not_wait_for_what_another_process_has_taken_over(world: World) -> None:
+    """The end of a session came after that, and 10 s passed before this process ended."""
+    one = await world.proxy()
+    await answered([one.open(1)])
+    one.log.outbox.hold()
+    one.log.outbox.end()
+    one.close(1)
+    assert await one.log.drain(0.0)
+
+
 async def test_work_that_was_cancelled_is_a_fault(world: World) -> None:
     one = await world.proxy()
     work = one.log._running[0]
