@@ -6,17 +6,21 @@ A file is written as a whole or not at all, and is not changed afterwards (but `
 import contextlib
 import os
 import socket
+import threading
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from archive.files.catalog import ArchiveError
 from archive.files.names import CLOCK, is_run
 from proxy.options.archive import archive_url
 from proxy.support.files import new_file, new_folder, sync_folder
 from proxy.support.libraries import how_to_add
+
+T = TypeVar("T")
 
 # With one of these, obstore has credentials of S3, or knows where to get them.
 _CREDENTIALS = (
@@ -189,28 +193,28 @@ class Objects:
             raise StoreError(f"{url}: {error}") from error
 
     def put(self, name: str, value: bytes) -> None:
-        with self._reported(f"write {name}"):
-            self._obstore.put(self._store, name, value)
+        self._done(f"write {name}", lambda: self._obstore.put(self._store, name, value))
 
     def get(self, name: str) -> bytes:
-        with self._reported(f"read {name}"):
-            return bytes(self._obstore.get(self._store, name).bytes())
+        return self._done(f"read {name}", lambda: bytes(self._obstore.get(self._store, name).bytes()))
 
     def list(self) -> dict[str, int]:
-        with self._reported("list the archive"):
+        def found() -> dict[str, int]:
             return {each["path"]: each["size"] for page in self._obstore.list(self._store) for each in page}
 
+        return self._done("list the archive", found)
+
     def delete(self, name: str) -> None:
-        with contextlib.suppress(Missing), self._reported(f"delete {name}"):
-            self._obstore.delete(self._store, name)
+        with contextlib.suppress(Missing):
+            self._done(f"delete {name}", lambda: self._obstore.delete(self._store, name))
 
     def tidy(self) -> None:
         pass  # a put that was cut short leaves nothing
 
-    @contextlib.contextmanager
-    def _reported(self, what: str) -> Any:
+    def _done(self, what: str, call: Callable[[], T]) -> T:
+        """The result of a call. Raises StoreError."""
         try:
-            yield
+            return _interruptible(call)
         except self._not_found as error:
             raise Missing(f"cannot {what}: there is no such file") from error
         except (self._errors, OSError) as error:
@@ -218,3 +222,20 @@ class Objects:
             if _METADATA[0] in said:
                 said = f"{_NO_CREDENTIALS}: {said})"
             raise StoreError(f"cannot {what}: {said}") from error
+
+
+def _interruptible(call: Callable[[], T]) -> T:
+    """The result of a call that looks at no signal, as obstore's: three minutes if a store does not answer.
+
+    In a thread of its own, so that Ctrl-C ends the wait.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="object store", daemon=True).start()
+    return result.result()

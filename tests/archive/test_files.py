@@ -1,7 +1,11 @@
 """The files of an archive: names, segments, indexes, moments, retention."""
 
 import os
+import signal
+import socket
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from archive.files.segment import Change, Content
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
 from archive.past.verify import verify
+from lab.servers.process import REPOSITORY
 from proxy.options.archive import duration_ms
 from schema import compression
 from schema.entry import Written
@@ -264,6 +269,38 @@ def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
     Objects("s3://b/p")
+
+
+_COMMAND = (
+    "import signal, sys\n"
+    # A shell that starts the tests in the background has them ignore SIGINT, and their children too.
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from zketcd.__main__ import entry\n"
+    "sys.exit(entry())\n"
+)
+
+
+def test_ctrl_c_ends_a_command_whose_store_does_not_answer() -> None:
+    """obstore looks at no signal for the three minutes in which it tries again."""
+    with socket.create_server(("127.0.0.1", 0)) as store:
+        store.settimeout(60)
+        access = {"AWS_ACCESS_KEY_ID": "one", "AWS_SECRET_ACCESS_KEY": "two", "AWS_ALLOW_HTTP": "true"}
+        environment = {**os.environ, **access, "AWS_ENDPOINT": f"http://127.0.0.1:{store.getsockname()[1]}"}
+        with subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, "archive", "list", "s3://bucket/archive"],
+            cwd=REPOSITORY,
+            env=environment,
+            stderr=subprocess.PIPE,
+        ) as command:
+            try:
+                client, _ = store.accept()
+                with client:
+                    client.recv(1)  # the request is under way
+                    command.send_signal(signal.SIGINT)
+                    _, errors = command.communicate(timeout=30)
+            finally:
+                command.kill()
+    assert (command.returncode, errors) == (130, b"zketcd: interrupted\n")
 
 
 @pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o640, 0o750), (0o077, 0o600, 0o700)])
