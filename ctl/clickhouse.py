@@ -19,6 +19,7 @@ from cli.written import tree_to_write
 from codec import client as zk
 from codec.client import Request
 from codec.constants import CreateMode, OpCode
+from codec.longs import hex64
 from ctl.program import Program, Tree
 from proxy.options import values
 from proxy.state.machine import Machine
@@ -36,6 +37,12 @@ _TABLE = frozenset(("blocks", "columns", "log", "metadata", "replicas"))
 _DATABASE = frozenset(("counter", "log", "metadata", "replicas"))
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _ACTIVE = {REPLICA: "is_active", DATABASE: "active"}
+# A table whose removal was ended. The names stay until the rest is gone, so that it is found again.
+_DROPPED = _TABLE - {"replicas"} | {"dropped"}
+# What a removal creates or sets below what it removes. The ephemeral nodes, which hold it, have this value.
+_MARKS = ("is_active", "active", "is_lost", "dropped", "dropped/lock")
+_HELD = b"zketcd clickhouse"
+_GOES = b"DROPPED"  # the value of a replica of a database that is dropped, as ClickHouse sets it
 
 
 class Left(NamedTuple):
@@ -46,6 +53,7 @@ class Left(NamedTuple):
     nodes: Sequence[str]  # all that go, each before its parent
     changed: int  # when one of them was created or set last: milliseconds since 1970
     note: str
+    holder: int = 0  # the session of another run of this command, which removes it; 0 for none
 
 
 def find(machine: Machine, path: str, names: Collection[str], hours: int, now: int) -> list[Left]:
@@ -69,15 +77,19 @@ def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> It
         yield from _replicas(nodes, path, REPLICA, names)
         if not nodes[join(path, "replicas")].children and not names:
             yield from _left(nodes, TABLE, path, "has no replica")
+    elif children >= _DROPPED and not names:
+        yield from _left(nodes, TABLE, path, "has no replica")
     elif children >= _DATABASE:
         yield from _replicas(nodes, path, DATABASE, names)
 
 
 def _left(nodes: Mapping[str, Node], kind: str, path: str, note: str) -> Iterator[Left]:
-    """A whole subtree, unless a session owns a node in it."""
+    """A whole subtree, unless a session owns a node in it that is no other run of this command."""
     subtree = _subtree(nodes, path)
-    if not any(session_of(nodes[each].owner) for each in subtree):
-        yield Left(kind, path, subtree, _changed(nodes, subtree), note)
+    owners = {session_of(nodes[each].owner): nodes[each].data for each in subtree}
+    owners.pop(0, None)
+    if all(data == _HELD for data in owners.values()):
+        yield Left(kind, path, subtree, _changed(nodes, path, subtree), note, next(iter(owners), 0))
 
 
 def _subtree(nodes: Mapping[str, Node], path: str) -> list[str]:
@@ -88,8 +100,13 @@ def _subtree(nodes: Mapping[str, Node], path: str) -> list[str]:
     return found[::-1]
 
 
-def _changed(nodes: Mapping[str, Node], paths: Sequence[str]) -> int:
-    return max(max(nodes[each].ctime, nodes[each].mtime) for each in paths)
+def _changed(nodes: Mapping[str, Node], path: str, subtree: Sequence[str]) -> int:
+    """When it last changed, apart from what a removal that was ended has done."""
+    marks = {join(path, mark) for mark in _MARKS}
+    if nodes[path].data == _GOES:
+        marks.add(path)
+    times = (max(nodes[each].ctime, nodes[each].mtime) for each in subtree if each not in marks)
+    return max(nodes[path].ctime, *times)
 
 
 # -- replicas ------------------------------------------------------------------------------------------------
@@ -164,9 +181,9 @@ def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
     first: list[Request[Any]]
     if left.kind in _ACTIVE:
         active = join(path, _ACTIVE[left.kind])
-        first = [zk.create(active, mode=CreateMode.EPHEMERAL)]
+        first = [zk.create(active, _HELD, CreateMode.EPHEMERAL)]
         if left.kind == DATABASE:
-            first.append(zk.set_data(path, b"DROPPED"))
+            first.append(zk.set_data(path, _GOES))
         if (lost := join(path, "is_lost")) in nodes:
             first.append(zk.set_data(lost, b"1"))  # a server that comes back takes its parts from others
         if (host := join(path, "host")) in nodes:
@@ -175,8 +192,11 @@ def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
     dropped = join(path, "dropped")
     lock = join(dropped, "lock")
     first = [] if dropped in nodes else [zk.create(dropped)]
-    first += [zk.create(lock, mode=CreateMode.EPHEMERAL), zk.delete(join(path, "replicas"))]
-    return first, [zk.delete(lock), zk.delete(dropped), zk.delete(path)]
+    first.append(zk.create(lock, _HELD, CreateMode.EPHEMERAL))
+    if (replicas := join(path, "replicas")) in nodes:
+        first.append(zk.delete(replicas))
+    known = [zk.delete(join(path, name)) for name in sorted(_DROPPED - {"dropped"})]
+    return first, [*known, zk.delete(lock), zk.delete(dropped), zk.delete(path)]
 
 
 def show(found: Sequence[Left], removed: Sequence[Left]) -> Output:
@@ -237,6 +257,11 @@ def _run(tree: Tree, given: Any) -> Output:
         if client:
             goes = chosen(found, given.replica)
             for left in goes:
+                if left.holder:
+                    raise CommandFailed(
+                        f"{left.path}: session {hex64(left.holder)} of another run removes it. If that was"
+                        " killed, its session ends within half a minute: run the command again then"
+                    )
                 remove(client, left)
     return show(found, goes)
 

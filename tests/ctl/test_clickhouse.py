@@ -1,17 +1,20 @@
 """What ClickHouse servers that are gone leave: what is found, and what of it is never taken."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from cli import client as ctl_client
 from cli.client import Refused
 from codec import client as zk
+from codec.client import Request
 from codec.constants import CreateMode, Perms
 from codec.jute import Acl
-from ctl.clickhouse import find, remove
+from codec.longs import hex64
+from ctl.clickhouse import Left, find, remove
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.operator import ctl
@@ -166,3 +169,46 @@ def test_a_removal_that_an_acl_denies_says_so(tree: Tree) -> None:
 def test_a_part_with_an_odd_name_ends_nothing(tree: Tree, name: str) -> None:
     _make(tree.client, f"{_TABLE}/replicas/r2/parts/{name}")
     assert tree.run()[_REPLICA] == (False, "4 parts, 2 on no other replica")
+
+
+class _Killed(Exception):
+    """The command was killed."""
+
+
+def _killed_after_the_first_step(
+    tree: Tree, left: Left, monkeypatch: pytest.MonkeyPatch
+) -> ctl_client.Client:
+    """The session of a removal that was killed after its first step."""
+    visitor = tree.visitor()
+    multi = visitor.multi
+
+    def first(parts: Sequence[Request[Any]]) -> None:
+        multi(parts)
+        raise _Killed
+
+    monkeypatch.setattr(visitor, "multi", first)
+    with pytest.raises(_Killed):
+        remove(visitor, left)
+    return visitor
+
+
+@pytest.mark.parametrize(("path", "names"), [(_TABLE, ("r2",)), (_DATABASE, ("r3",)), (_TABLE, ())])
+def test_a_removal_that_was_killed_is_found_again(
+    tree: Tree, path: str, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that nothing was left: while its session lived, then for a day, and of a table for ever."""
+    if not names:
+        tree.client.call(zk.delete(f"{_TABLE}/replicas/r1/is_active"))
+        tree.run("--yes", "--replica", "r1", "--replica", "r2", _TABLE)
+    words = ["--yes", *(word for name in names for word in ("--replica", name)), path]
+    (left,) = find(tree.machine(), path, names, 0, _LATER)
+    with closing(_killed_after_the_first_step(tree, left, monkeypatch)) as killed:
+        (held,) = find(tree.machine(), path, names, 0, _LATER)
+        assert held.holder == killed.granted.session
+        with pytest.raises(RuntimeError, match=f"session {hex64(held.holder)} of another run removes it"):
+            tree.run(*words)
+    (again,) = find(tree.machine(), path, names, 0, _LATER)
+    assert again.path == left.path
+    assert again.changed <= left.changed
+    assert [removed for removed, _ in tree.run(*words).values()] == [True]
+    assert f"{left.kind} {left.path}" not in tree.run()
