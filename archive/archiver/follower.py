@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from archive.archiver.retention import Retention
 from archive.archiver.stats import Stats
-from archive.archiver.writer import RunWriter
+from archive.archiver.writer import RunWriter, decode_prefix, encode_prefix
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.names import PREFIX, Point
@@ -99,6 +99,7 @@ class Archiver:
         self._clock = clock
         self._intervals = intervals
         self._retention = Retention(store, keep_ms, clock)
+        self._run = ""  # that this process has written last
 
     async def run(self) -> None:
         """Archive for ever, or up to the seal of a tree that has moved. Raises OtherTree."""
@@ -125,10 +126,13 @@ class Archiver:
 
     async def _once(self) -> None:
         catalog = Catalog(await asyncio.to_thread(self._store.list))
+        if self._run > max((run.name for run in catalog.runs), default=""):
+            raise ArchiveError(f"the store's list lacks the run {self._run}, which this process has written")
         await asyncio.to_thread(self._store.tidy)
         await asyncio.to_thread(self._retention.begin, catalog)
         loaded, run, start = await _Beginning(self, catalog).resume()
-        await asyncio.to_thread(self._store.put, f"{run}/{PREFIX}", self._keys.prefix)
+        self._run = run
+        await asyncio.to_thread(self._store.put, f"{run}/{PREFIX}", encode_prefix(self._keys.prefix))
         await _Attempt(self, loaded, run, start).run()
 
 
@@ -156,9 +160,13 @@ class _Beginning:
     def _has_other_prefix(self, run: Run) -> bool:
         """Whether the run's tree was under another prefix. Raises OtherTree if that is not accepted."""
         ours = self._keys.prefix
+        name = f"{run.name}/{PREFIX}"
         try:
-            prefix = self._store.get(f"{run.name}/{PREFIX}")
+            prefix = decode_prefix(self._store.get(name))
         except Missing:  # an archiver was killed after the run's snapshot
+            prefix = ours
+        except BadValue as error:
+            log.error("%s is damaged, and is written again: %s", name, error)
             prefix = ours
         if prefix != ours and not self._archiver._accept_cluster:
             raise OtherTree(f"the tree under {prefix.decode()}", ours.decode())

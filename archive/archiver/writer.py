@@ -8,6 +8,7 @@ store holds few files, and an archive is behind by a second at most.
 import asyncio
 import json
 import logging
+import zlib
 
 from archive.files import index, segment
 from archive.files.catalog import Run
@@ -19,6 +20,7 @@ from archive.files.store import Missing, Store
 from codec.named import new_tuple
 from proxy.state.recording import Recorded, What
 from schema.entry import Written
+from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +120,19 @@ def decode_complete(value: bytes) -> Point:
         return Point(**json.loads(value))
     except TypeError as error:
         raise ValueError(str(error)) from error
+
+
+def encode_prefix(prefix: bytes) -> bytes:
+    """The content of the file `prefix`."""
+    return b"%b\n%08x" % (prefix, zlib.crc32(prefix))
+
+
+def decode_prefix(value: bytes) -> bytes:
+    """The reverse. Raises BadValue."""
+    prefix, _, checksum = value.rpartition(b"\n")
+    if checksum != b"%08x" % zlib.crc32(prefix):
+        raise BadValue(f"the checksum of {value[:100]!r} is wrong")
+    return prefix
 
 
 def complete(store: Store, run: Run) -> Point:

@@ -4,7 +4,7 @@
 <run>/<first>-<point>.paths      its index
 <run>/<point>.snapshot           a state
 <run>/complete                   up to when the run is known to be complete
-<run>/prefix                     the tree's prefix in etcd, as text
+<run>/prefix                     the tree's prefix in etcd, and a checksum
 clock                            the archive's own clock, by which retention goes
 <run>                            UTC time at which it began, and etcd's cluster id
 <point>                          entries, position, zxid, clock

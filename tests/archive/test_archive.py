@@ -10,11 +10,13 @@ from random import Random
 
 import pytest
 
+from archive.archiver import follower
 from archive.archiver.follower import Archiver, OtherTree
+from archive.archiver.writer import encode_prefix
 from archive.files.catalog import Catalog, NotArchived, Run
 from archive.files.moment import moment, shown, time
 from archive.files.names import parse
-from archive.files.store import Directory, store_of
+from archive.files.store import Directory, StoreError, store_of
 from archive.past.deletion import last_deletion
 from archive.past.history import History
 from archive.past.state import state_at
@@ -171,22 +173,25 @@ async def test_an_archive_of_another_prefix_is_refused(tmp_path: Path) -> None:
     store = Directory(str(tmp_path / "archive"))
 
     def runs() -> dict[str, bytes]:
-        """Each run's prefix."""
+        """Each run's file with the prefix."""
         names = [run.name for run in Catalog(store.list()).runs]
         return {name: store.get(f"{name}/prefix") for name in names if f"{name}/prefix" in store.list()}
 
     async def archived(archiver: Archiver, prefixes: list[bytes]) -> None:
         archiving = asyncio.create_task(archiver.run())
-        await until(lambda: list(runs().values()) == prefixes)
+        await until(lambda: list(runs().values()) == [*map(encode_prefix, prefixes)])
         archiving.cancel()
         await asyncio.gather(archiving, return_exceptions=True)
 
     await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
     with pytest.raises(OtherTree, match="has the tree under /t, and this is /second"):
         await Archiver(second.etcd, second.keys, store).run()
-    assert list(runs().values()) == [b"/t"]
+    assert list(runs().values()) == [encode_prefix(b"/t")]
     # One that was killed before it had written the prefix: the next one writes it.
     await asyncio.to_thread(store.delete, f"{next(iter(runs()))}/prefix")
+    await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
+    # A damaged file, which was taken for another tree's, is written again.
+    await asyncio.to_thread(store.put, f"{next(iter(runs()))}/prefix", b"/x")
     await archived(Archiver(first.etcd, first.keys, store), [b"/t"])
     await archived(Archiver(second.etcd, second.keys, store, accept_cluster=True), [b"/t", b"/second"])
     with pytest.raises(OtherTree):
@@ -287,6 +292,39 @@ async def test_a_damaged_archive_is_no_restored_etcd(
 
 def _runs(store: Directory) -> list[Run]:
     return Catalog(store.list()).runs
+
+
+class _Lying(Directory):
+    """A store that fails once, and then leaves out what was written, in its next two lists."""
+
+    fails = False
+    lies = 0
+
+    def put(self, name: str, value: bytes) -> None:
+        if self.fails:
+            self.fails, self.lies = False, 2
+            raise StoreError("it is away")
+        super().put(name, value)
+
+    def list(self) -> dict[str, int]:
+        self.lies, lies = max(0, self.lies - 1), self.lies
+        return {} if lies else super().list()
+
+
+async def test_a_store_that_does_not_list_the_newest_run_gets_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_RETRY", (0.01, 0.01))
+    store, looked_at = _Lying(str(tmp_path / "archive")), Directory(str(tmp_path / "archive"))
+    tree = await trees.Tree().make("a")
+    archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store).run())
+    for count in range(2, 4):
+        await tree.create("a", f"/{count}")
+        await until(lambda count=count: any(run.end.entries == count for run in _runs(looked_at)))  # type: ignore[misc]
+        store.fails = True
+    archiving.cancel()
+    await asyncio.gather(archiving, return_exceptions=True)
+    assert len(_runs(looked_at)) == 1
 
 
 @pytest.mark.real
