@@ -1,9 +1,14 @@
-"""Checks that files can be written into a directory, before the work begins."""
+"""Directories that files are written into: checked before the work begins, and cleared after it."""
 
 import contextlib
+import re
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+_DAY = 86_400.0  # seconds
 
 
 @contextlib.contextmanager
@@ -41,3 +46,12 @@ def check_writable(folder: Path) -> None:
 def existing(path: Path) -> Path:
     """The path itself, or its nearest ancestor that exists."""
     return next(there for there in (path, *path.parents) if there.exists())
+
+
+def clear(folder: Path, prefix: str) -> None:
+    """Delete the directories PREFIX-UUID that exports which were killed have left; none takes a day."""
+    pattern = re.compile(re.escape(prefix) + "-[0-9a-f]{32}")
+    with contextlib.suppress(OSError):  # the export is done, whatever becomes of them
+        for each in folder.iterdir():
+            if pattern.fullmatch(each.name) and time.time() - each.stat().st_mtime > _DAY:
+                shutil.rmtree(each)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.addresses import PARQUET
 from pipeline.batches import without_members
 from pipeline.errors import Failure
-from pipeline.folders import check_writable, named
+from pipeline.folders import check_writable, clear, named
 from pipeline.table import ZNODES
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class ParquetWriter:
                 file.unlink()
         check_target(str(self._folder))
         self._staging.rename(self._folder)
+        clear(self._folder.parent, f".{self._folder.name}")
 
     def abort(self) -> None:
         """Remove what was written."""

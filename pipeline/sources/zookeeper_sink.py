@@ -36,7 +36,7 @@ from codec.longs import signed
 from codec.seal import adler32_combine, sealed_tail
 from pipeline.batches import without_members
 from pipeline.etcd import columns
-from pipeline.folders import check_writable, named
+from pipeline.folders import check_writable, clear, named
 from pipeline.formats import log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODES, AclRow, SessionRow
@@ -44,6 +44,7 @@ from proxy.support.files import new_file, sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20
+_STAGING = ".export"
 
 
 class SinkOptions(NamedTuple):
@@ -124,7 +125,7 @@ class ZooKeeperWriter:
         if missing:
             raise ValueError(f"the table has no column {', '.join(missing)}")
         self._options = options
-        self._staging = options.folder / f".export-{uuid.uuid4().hex}"
+        self._staging = options.folder / f"{_STAGING}-{uuid.uuid4().hex}"
         check_folder(options.folder, overwrite=options.overwrite)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> _Written:
@@ -189,6 +190,7 @@ class ZooKeeperWriter:
             os.fsync(file.fileno())
         whole.rename(self._options.folder / name)
         sync_folder(self._options.folder)
+        clear(self._options.folder, _STAGING)
 
     def _put(self, file: BinaryIO, raw: bytes) -> None:
         compressor = Compressor(self._options.codec)

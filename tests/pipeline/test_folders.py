@@ -10,6 +10,8 @@ import pytest
 from pipeline.batches import batch_of
 from pipeline.buckets import Buckets
 from pipeline.folders import check_writable
+from pipeline.reading import Writer
+from pipeline.sources.parquet import ParquetWriter
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES
 from tests.pipeline.trees import node, write_parquet
@@ -70,3 +72,20 @@ def test_nothing_stays(tmp_path: Path) -> None:
         check_writable(tmp_path / "file" / "a")
     with pytest.raises(ValueError, match=f"{_SHUT} cannot be written to"):
         check_writable(Path(_SHUT) / "new" / "data")
+
+
+def test_what_a_killed_export_has_left_goes_a_day_later(tmp_path: Path) -> None:
+    for name in ("data/version-2/.export", ".table"):
+        left = tmp_path / f"{name}-{'0' * 32}"
+        left.mkdir(parents=True)
+        (left / "part").touch()
+        os.utime(left, (1, 1))
+        left.with_name(f"{left.name[:-1]}1").mkdir()  # of one that is under way
+    writers: list[Writer] = [
+        ZooKeeperWriter(options_of({}, str(tmp_path / "data"), False), ZNODES.names),
+        ParquetWriter(str(tmp_path / "table")),
+    ]
+    for writer in writers:
+        writer.commit([writer.write(iter([batch_of([node("/", 0)])]))])
+    hidden = [path.name[-1] for path in tmp_path.glob("**/.*")]
+    assert hidden == ["1", "1"]
