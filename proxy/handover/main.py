@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], command: str) -> int:
     except OSError as error:
         made.error(f"the processes that serve cannot be found: {error.filename}: {error.strerror}")
     if not reachable:
-        made.error("no zketcd runs here")
+        made.error("no zketcd runs here, or none that has /proc: restart that one instead")
     found = reachable if given.pid is None else _meant(given.pid, reachable)
     if len(found) != 1:
         question = "which process?" if found else f"process {given.pid} is no zketcd that serves clients:"
