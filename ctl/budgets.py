@@ -50,12 +50,11 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
                 raise CommandFailed(f"there is no budget of {path}; `zketcd budget list` lists them")
     elif len(there | {rule.path for rule in rules}) > MOST_BUDGETS:
         raise CommandFailed(f"a tree has at most {MOST_BUDGETS} budgets")
-    lines = []
+    lines: list[str] = []
     for rule in rules:
         if not await append(etcd, keys, (Kind.BUDGET, 0, encode_rule(*rule))):
-            raise CommandFailed(
-                f"the budget of {rule.path} is as before: this command was too slow. Run it again"
-            )
+            slow = f"the budget of {rule.path} is as before: this command was too slow. Run it again"
+            raise CommandFailed("; ".join([*lines, slow]))
         now = f"is {rates_text(rule)} now" if rule.writes or rule.bytes else "is removed"
         lines.append(f"the budget of {rule.path} {now}")
     there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}

@@ -5,7 +5,7 @@ import pytest
 from cli.output import CommandFailed
 from ctl.budgets import change
 from lab.fakes.etcd import FakeEtcdClient
-from proxy.etcd.model import Put, Txn, TxnResult
+from proxy.etcd.model import Delete, Put, Txn, TxnResult
 from proxy.log.load.start import load_as_of
 from proxy.state.budgets import MOST_BUDGETS
 from schema.budgets import encode_rule
@@ -36,3 +36,22 @@ async def test_a_budget_that_another_command_has_left_no_room_for_is_no_success(
     found = {rule.path for rule in (await load_as_of(tree.etcd, tree.keys)).machine.budgets.rules}
     assert len(found) == MOST_BUDGETS
     assert {"/other", "/first"} <= found
+
+
+async def test_a_command_that_is_too_slow_says_what_it_has_set() -> None:
+    tree = await Tree().make("a")
+
+    class Slow(FakeEtcdClient):
+        entries = 0
+
+        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+            if any(isinstance(op, Put) and op.key.startswith(tree.keys.log) for op in txn.success):
+                self.entries += 1
+                if self.entries == 2:  # the lease of the command's proxy key has run out
+                    await super().txn(Txn((), (Delete(txn.compares[0].key),)), timeout)
+            return await super().txn(txn, timeout)
+
+    with pytest.raises(
+        CommandFailed, match=r"^the budget of /a is 5/s now; the budget of /b is as before: .* Run it again$"
+    ):
+        await change(Slow(tree.store), tree.keys, "set", ["/a=5/s", "/b=5/s"])
