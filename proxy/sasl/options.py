@@ -11,6 +11,7 @@ from proxy.options.table import file_option, option, truth
 from proxy.sasl import jaas, users
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.principal import Naming, realm_of
+from proxy.support.files import check_no_pipe
 
 #: The value of --enforce-auth-schemes that says that clients need not authenticate.
 NO_SCHEME = "none"
@@ -152,6 +153,7 @@ def read(given: SaslOptions, *, has_x509: bool) -> SaslSettings:
         for name, password in section.passwords.items():
             users.check_name(name)
             users.add(found, name, secret(name, password))
+        check_no_pipe(section.keytab)
         keytab, principal = keytab or section.keytab, principal or section.principal
     if bool(keytab) != bool(principal):
         raise ValueError("--sasl-keytab and --sasl-principal must be given together")

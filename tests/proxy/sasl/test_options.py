@@ -1,5 +1,6 @@
 """What SASL's options may not be together, and the files that they name."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_file_without_users_is_no_way_to_start_without_sasl(
     line = complaint(option, str(file))
     assert said in line
     assert "secret" not in line
+
+
+def test_a_keytab_that_a_jaas_file_names_is_no_named_pipe(
+    tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    """The start waited for a process that writes into it."""
+    os.mkfifo(tmp_path / "pipe")
+    jaas = tmp_path / "jaas.conf"
+    options = f'useKeyTab=true keyTab="{tmp_path}/pipe" principal="zookeeper/h@REALM"'
+    jaas.write_text(f"Server {{ com.sun.security.auth.module.Krb5LoginModule required {options}; }};")
+    assert "is a named pipe" in complaint("--jaas-file", str(jaas))
 
 
 def test_kerberos() -> None:
