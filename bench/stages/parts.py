@@ -50,7 +50,7 @@ def told(meter: Meter) -> Iterator[None]:
     replaced += [
         (Clock, "perf_counter", staticmethod(float)),
         (Appender, "window", _WINDOW),
-        (turns, "NANOSECONDS", 1 << 62),
+        (turns, "PERIOD", 1 << 62),
     ]
     with ExitStack() as stack:
         for owner, name, replacement in replaced:

@@ -34,7 +34,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
             "requests": stats.sent_requests,
             "bytes": stats.sent_bytes,
             "again": stats.resent,
-            "voided": stats.voided,
+            "replaced": stats.replaced,
             "inFlight": log.unanswered,
         },
         "received": {

@@ -31,7 +31,7 @@ export function log() {
           ["Applied, of all proxies", `${plural(now.received.entries, "entry", "entries")} with ${plural(now.received.requests, "request")}, ${bytes(now.received.bytes)}`],
           ["In flight to etcd", count(now.sent.inFlight)],
           ["Sent again", count(now.sent.again)],
-          ["Replaced after a refusal", count(now.sent.voided)],
+          ["Replaced after a refusal", count(now.sent.replaced)],
           ["State loaded again", count(now.reloads)],
           ["Digests that differed", h("span", { class: now.disagreements ? "bad" : "" }, count(now.disagreements))],
         ])),

@@ -24,7 +24,7 @@ _FIXED = {
     "Expiry._times": 8192,  # thinned out each 4,096 rows
     "Expiry._zxids": 8192,
 }
-_OF_THE_TREE = {"Transaction.nodes", "Transaction.ended"}
+_OF_THE_TREE = {"Transaction.nodes", "Transaction.deleted_ephemerals"}
 _CALLS = 8  # of one server that are open at a time, streams among them
 _SNAPSHOTS = 3  # the current one, the previous one, and one that is being written or was given up
 _ENTRIES = 300  # beyond three times what makes a snapshot due

@@ -186,9 +186,9 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         ("entries_offered", "log entries that this proxy handed to another one", stats.offered_entries),
         ("offers_refused", "of these, those that it appended itself after all", stats.offers_refused),
         (
-            "entries_voided",
+            "entries_replaced",
             "entries that etcd refused, replaced by one without the requests that need space",
-            stats.voided,
+            stats.replaced,
         ),
         (
             "reloads",

@@ -94,8 +94,8 @@ class Services:
     state_gate: StateGate
     #: Takes requests for the log, in this order.
     submit: Callable[[Sequence[Pending]], None]
-    #: Gives a connection its session (handshake.Handshake.attach).
-    attach: Callable[["Connection", ConnectRequest], None]
+    #: Gives a connection its session (handshake.Handshake.begin).
+    begin_handshake: Callable[["Connection", ConnectRequest], None]
     answer_word: AnswerWord
     connections: "Connections"
     sampling: Sampling
@@ -508,7 +508,7 @@ class Connection(asyncio.Protocol):
             self.refuse()
             return
         self.order.replies.wire = wire
-        services.attach(self, request)
+        services.begin_handshake(self, request)
         if self.wants_session:
             self.regulate()
 

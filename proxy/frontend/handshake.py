@@ -66,7 +66,7 @@ class Handshake:
         # session away from there.
         self._waiting: list[tuple[Connection, ConnectRequest]] = []
 
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+    def begin(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
@@ -102,7 +102,7 @@ class Handshake:
     def _give_session(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
         """Open or continue a session of the tree, now or when etcd answers again."""
         connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
-        self._start_or_wait(connection, request, contact)
+        self._when_in_touch(connection, request, contact)
 
     def check(self) -> None:
         """Continue with the clients that waited for etcd; called periodically."""
@@ -111,20 +111,20 @@ class Handshake:
             contact = self._contact()
             for connection, request in waiting:
                 if connection.wants_session:
-                    self._start_or_wait(connection, request, contact)
+                    self._when_in_touch(connection, request, contact)
 
-    def _start_or_wait(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
+    def _when_in_touch(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
         is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
         if contact.in_touch and (is_kept or self._outbox.is_full):
-            self._start(connection, request)
+            self._when_recent_enough(connection, request)
         else:
             self._waiting.append((connection, request))
 
-    def _start(self, connection: Connection, request: ConnectRequest) -> None:
+    def _when_recent_enough(self, connection: Connection, request: ConnectRequest) -> None:
         if request.last_zxid_seen <= self._machine.zxid:
-            self._ask(connection, request)
+            self._judge_and_queue(connection, request)
             return
         # This proxy may not have applied all entries that the client has seen. It has when a request of its
         # own is applied. That request always gets SESSION_EXPIRED, since session 0 never exists, and uses no
@@ -146,9 +146,9 @@ class Handshake:
             )
             connection.close()
         else:
-            self._ask(connection, request)
+            self._judge_and_queue(connection, request)
 
-    def _ask(self, connection: Connection, request: ConnectRequest) -> None:
+    def _judge_and_queue(self, connection: Connection, request: ConnectRequest) -> None:
         now = self._loop.time()
         if request.session_id:
             is_right = self._sessions.judge(request.session_id, request.password)
@@ -160,12 +160,12 @@ class Handshake:
         elif self._new or now < self._returned + _QUIET:
             if not self._new:
                 self._new_until = now + _LONGEST_WAIT
-                self._loop.call_later(_QUIET, self._ask_for_new)
+                self._loop.call_later(_QUIET, self._open_new)
             self._new.append((connection, request))
             return
-        self._submit(connection, request)
+        self._open_or_attach(connection, request)
 
-    def _ask_for_new(self) -> None:
+    def _open_new(self) -> None:
         """Open sessions for the clients that have waited, unless others still come back with theirs."""
         now = self._loop.time()
         due = min(self._returned + _QUIET, self._new_until)
@@ -173,11 +173,11 @@ class Handshake:
             for _ in range(min(_AT_ONCE, len(self._new))):
                 connection, request = self._new.popleft()
                 if connection.wants_session:
-                    self._submit(connection, request)
+                    self._open_or_attach(connection, request)
         if self._new:
-            self._loop.call_later(max(0.0, due - now), self._ask_for_new)
+            self._loop.call_later(max(0.0, due - now), self._open_new)
 
-    def _submit(self, connection: Connection, request: ConnectRequest) -> None:
+    def _open_or_attach(self, connection: Connection, request: ConnectRequest) -> None:
         sessions = self._sessions
         timeout_ms = sessions.negotiate(request.timeout_ms)
         is_new = request.session_id == 0
@@ -227,7 +227,7 @@ class PastHandshake:
         #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
         self.is_open = False
 
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+    def begin(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a connection a session, or send the client to another server."""
         if self.is_open and (self._serves_all or _allows_read_only(connection, request)):
             self._read_only.serve(connection, request)

@@ -66,21 +66,21 @@ class RequestLogs:
         write_audit: Callable[[str], object] | None,
         slow_ms: int,
         stages: Callable[[], Stages],
-        ended: Callable[[], Sequence[str]],
+        deleted_ephemerals: Callable[[], Sequence[str]],
         clock: Callable[[], int],
         writes: frozenset[int],
         rest: Callable[[], None],
     ) -> None:
         """`user` runs this process. `write_audit` takes lines; None: no audit log. `slow_ms` 0: no slow log.
 
-        `ended`: the ephemerals of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
+        `deleted_ephemerals`: of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
         `rest`: called between the lines of an outcome that the log has applied (`StateWorker.rest`).
         """
         self._user = user
         self._write_audit = write_audit
         self._slow = slow_ms * _MILLISECOND
         self._stages = stages
-        self._ended = ended
+        self._deleted_ephemerals = deleted_ephemerals
         self._clock = clock
         self._writes = writes
         self._pause = _Rest(rest)
@@ -97,7 +97,8 @@ class RequestLogs:
         if self._write_audit is not None:
             if killer:
                 self._write_audit(audit.of_kill(session_id, killer))
-            self._write_all(audit.of_session_end(self._user, session_id, self._ended()), self._pause)
+            lines = audit.of_session_end(self._user, session_id, self._deleted_ephemerals())
+            self._write_all(lines, self._pause)
 
     def refused(self, client: ClientInfo, scheme: str, name: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""

@@ -29,7 +29,7 @@ from proxy.support.environment import HOST, Clock
 
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
 #: previous period has ended, so one turn may contain up to two periods.
-NANOSECONDS = int(SLICE * 1e9)
+PERIOD = int(SLICE * 1e9)
 _SOME = 64  # connections between two checks of the clock
 
 
@@ -53,7 +53,7 @@ class Turn:
         if self._is_counted:
             return True
         self._is_counted = True
-        self._deadline = now + NANOSECONDS
+        self._deadline = now + PERIOD
         self._loop.call_soon(self._next)
         return False
 

@@ -124,7 +124,7 @@ class Applier:
         #: When the last entry of our own, or the last read for syncs, was sent, by the clock's perf_counter.
         self.sent_at = 0.0
         #: Called after each request, while somebody reads what requests change. Set it between two entries.
-        self.record: Callable[[RequestFields], None] | None = None
+        self.recorder: Callable[[RequestFields], None] | None = None
         #: An item could not be applied, so nothing more is.
         self.broken = False
 
@@ -223,12 +223,12 @@ class Applier:
             machine.transaction.warnings,
             machine.session_changes,
         )
-        worker, now, record = self.worker, self._clock.perf_counter, self.record
+        worker, now, recorder = self.worker, self._clock.perf_counter, self.recorder
         machine.transaction.watched = bool(self._watches)
         for request in requests:
             machine.execute(request)
-            if record is not None:
-                record(request)
+            if recorder is not None:
+                recorder(request)
             if events:
                 self._fire(events, machine.zxid)
             if not worker.is_whole:
@@ -251,7 +251,7 @@ class Applier:
                 self._apply_strange(item, sent)
                 return
             kept = sent.kept
-            self._stats.voided += 1
+            self._stats.replaced += 1
         machine = self._machine
         header = sent.header
         self.sent_at = sent.began
@@ -262,7 +262,7 @@ class Applier:
             machine.transaction.warnings,
             machine.session_changes,
         )
-        worker, now, record = self.worker, self._clock.perf_counter, self.record
+        worker, now, recorder = self.worker, self._clock.perf_counter, self.recorder
         watches = self._watches
         for index, pending in enumerate(sent.requests):
             if kept is not None and not kept[index]:
@@ -273,8 +273,8 @@ class Applier:
             machine.transaction.watched = bool(watches)
             err, body = machine.execute(pending, pending.fields, True)
             zxid = machine.zxid
-            if record is not None:
-                record(pending)
+            if recorder is not None:
+                recorder(pending)
             if events:
                 self._fire(events, zxid)
             if not worker.is_whole:

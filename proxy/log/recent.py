@@ -46,9 +46,9 @@ class Recent:
         begun = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
-            if self._applier.record is None:
+            if self._applier.recorder is None:
                 self._changes = keep_changes(self._machine)
-                self._applier.record = self._take
+                self._applier.recorder = self._take
                 self._start()
             if not begun.done():
                 begun.set_result(None)
@@ -104,8 +104,8 @@ class Recent:
         self.wake()
 
     def _end(self) -> None:
-        if not self.readers and self._applier.record is not None:
-            self._applier.record = None
+        if not self.readers and self._applier.recorder is not None:
+            self._applier.recorder = None
             self._machine.use_transaction(Transaction)
             self._start()
 

@@ -96,7 +96,7 @@ class Stats:
     applied_requests: int = 0
     applied_cost: int = 0  # of the entries, as `Apply.cost` counts it
     resent: int = 0  # Txns sent again since their outcome was unknown
-    voided: int = 0  # own entries that were replaced, after a refusal, and count as their replacement
+    replaced: int = 0  # own entries, after a refusal; they count as their replacement
     growth_refused: int = 0  # requests refused while etcd is nearly full
     # Requests of this proxy's clients, by the path of the budget that has refused them.
     throttled: Counter[str] = field(default_factory=Counter)

@@ -46,7 +46,7 @@ class State:
         """Use another kind of transaction from now on, such as one that records changes."""
         former = self.transaction
         self.transaction = make(self.tree, self.sessions, self.digest)
-        self.transaction.succeed(former)
+        self.transaction.take_over_from(former)
 
     def compute_digest(self) -> int:
         """The digest from scratch."""

@@ -74,7 +74,7 @@ class Transaction:
         "_quota_changes",
         "_sessions",
         "_undo",
-        "ended",
+        "deleted_ephemerals",
         "events",
         "identities",
         "nodes",
@@ -95,7 +95,7 @@ class Transaction:
         self._undo: list[tuple[Any, ...]] = []  # each a function and its arguments
         self._quota_changes: list[tuple[Any, ...]] = []
         self.events: list[TreeEvent] = []
-        self.ended: list[str] = []  # the ephemerals of the last session that ended
+        self.deleted_ephemerals: list[str] = []  # of the last session that ended
         self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded: path and reason
         self.pause = NO_PAUSE  # called by long work, to let other work run
         #: Whether changes of the tree are collected in `events`.
@@ -123,13 +123,13 @@ class Transaction:
         self.sender = Sender(incarnation, clock, *_settings(rules))
         self.parts = 0  # of all multis of the entry so far
 
-    def succeed(self, former: "Transaction") -> None:
+    def take_over_from(self, former: "Transaction") -> None:
         """Take the place of another kind of transaction, also between two requests of an entry."""
         self.sender = former.sender
         self.parts = former.parts
         self.pause = former.pause
         self.watched = former.watched
-        self.ended = former.ended
+        self.deleted_ephemerals = former.deleted_ephemerals
         self.ttl_nodes_created = former.ttl_nodes_created
         self.ttl_nodes_deleted = former.ttl_nodes_deleted
 
@@ -285,8 +285,8 @@ class Transaction:
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
-        self.ended = self.pause.sorted_texts(self.tree.ephemerals.get(session_id, ()))
-        for path in self.pause.each(self.ended):
+        self.deleted_ephemerals = self.pause.sorted_texts(self.tree.ephemerals.get(session_id, ()))
+        for path in self.pause.each(self.deleted_ephemerals):
             above = parent_of(path)
             self.delete(path, above, nodes[above], nodes[path])
 

@@ -69,7 +69,7 @@ async def test_changes_as_they_are_made() -> None:
         assert changed["zxid"] == created["zxid"] == where.nodes["/app"].mzxid
         assert (created["id"], changed["id"]) == (f"0x{created['zxid']:x}.1", f"0x{created['zxid']:x}")
         await until(lambda: _recent(where).readers == 0)
-        assert where.server.log.applier.record is None
+        assert where.server.log.applier.recorder is None
         stats = where.server.facts.subject.feeds
         assert (stats.open, stats.sent, stats.behind) == ([], 2, 0)
 

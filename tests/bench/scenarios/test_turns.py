@@ -81,7 +81,7 @@ def test_that_is_seen_where_nothing_pauses(name: str) -> None:
 
 
 def test_that_is_seen_where_nothing_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_of_clients, "NANOSECONDS", 1 << 62)
+    monkeypatch.setattr(turns_of_clients, "PERIOD", 1 << 62)
     for module in (connection, transport):
         monkeypatch.setattr(module, "PIECE", 1 << 62)
     monkeypatch.setattr(turns, "_IN_A_ROW", 1)

@@ -132,7 +132,7 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
         write_audit=found.append,
         slow_ms=0,
         stages=lambda: Stages(0, 0),
-        ended=tuple,
+        deleted_ephemerals=tuple,
         clock=lambda: 0,
         writes=frozenset(),
         rest=lambda: None,

@@ -433,7 +433,7 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
 ) -> None:
     other = connected(client.host)
     client.loop.run()
-    monkeypatch.setattr(turns, "NANOSECONDS", 0)
+    monkeypatch.setattr(turns, "PERIOD", 0)
     loop = cast(asyncio.AbstractEventLoop, client.loop)
     monkeypatch.setattr(client.host.state_gate, "_turn", turns.Turn(loop))
     client.connection.data_received(packet(1, get("/a")))

@@ -61,7 +61,7 @@ class Proxy:
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
-        self.handshake.attach(applicant.connection, request)
+        self.handshake.begin(applicant.connection, request)
         return applicant
 
     def commit(self, error: int = 0) -> None:
@@ -430,7 +430,7 @@ def test_a_moment_of_an_archive_is_only_read(serves_all: bool, caplog: pytest.Lo
 
     def outcome(request: ConnectRequest, *, is_keepers: bool = False) -> str:
         applicant = Applicant(is_keepers=is_keepers)
-        past.attach(applicant.connection, request)
+        past.begin(applicant.connection, request)
         return applicant.outcome
 
     assert outcome(WISH) == outcome(NEW) == "turned away"
@@ -449,7 +449,7 @@ def test_clients_that_the_past_rejects_do_not_fill_the_log(caplog: pytest.LogCap
     past = PastHandshake(Proxy().read_only, HOST.clock, serves_all=False)
     past.is_open = True
     for _ in range(9):
-        past.attach(Applicant().connection, NEW)
+        past.begin(Applicant().connection, NEW)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "the past is served read-only, which it does not allow" in record.getMessage()

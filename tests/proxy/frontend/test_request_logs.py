@@ -36,7 +36,7 @@ class Logs:
             write_audit=self.audit if audits else None,
             slow_ms=slow_ms,
             stages=lambda: self.stages,
-            ended=lambda: ["/e"],
+            deleted_ephemerals=lambda: ["/e"],
             clock=lambda: self.now * _MS,
             writes=frozenset(EXTENDED.writes),
             rest=self.rest,

@@ -206,7 +206,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     refused = f"reply 1 {ErrorCode.SYSTEM_ERROR}"
     # The session is another proxy's, so the sync has moved.
     assert world.told == [refused, f"reply 1 {ErrorCode.SESSION_MOVED}", refused, refused, "appended"]
-    assert world.stats.voided == 1
+    assert world.stats.replaced == 1
 
 
 async def test_what_somebody_else_put_under_our_number_is_applied_and_nobody_answered(world: World) -> None:

@@ -35,12 +35,12 @@ def test_another_kind_of_transaction_goes_on_as_the_one_before() -> None:
     machine = new_machine(1)
     machine.transaction.pause = pause = Pause()
     machine.transaction.ttl_nodes_created, machine.transaction.ttl_nodes_deleted = 5, 3
-    machine.transaction.ended = ["/e"]
+    machine.transaction.deleted_ephemerals = ["/e"]
     machine.transaction.enter("proxy", 5, 0)
     for make in (Recording, Transaction):
         machine.use_transaction(make)
         tx = machine.transaction
-        assert (type(tx), tx.pause, tx.ended) == (make, pause, ["/e"])
+        assert (type(tx), tx.pause, tx.deleted_ephemerals) == (make, pause, ["/e"])
         assert (tx.sender.incarnation, tx.sender.clock) == ("proxy", 5)
         assert (tx.ttl_nodes_created, tx.ttl_nodes_deleted) == (5, 3)
 
