@@ -122,7 +122,7 @@ class Feeds:
         process = None
         serves = False
         try:
-            process = await child.start(_MODULE, self._order(wanted, after))
+            process = await child.start(_MODULE, self._job(wanted, after))
             assert process.stdout is not None
             header: dict[str, Any] = json.loads(await process.stdout.readline())
             if serves := "error" not in header:
@@ -142,9 +142,9 @@ class Feeds:
         if process is not None:
             await child.end(process)
 
-    def _order(self, wanted: Selection, after: Id) -> dict[str, Any]:
+    def _job(self, wanted: Selection, after: Id) -> dict[str, Any]:
         return {
-            **self.source.order,
+            **self.source.place,
             "log_format": form_in_use(),
             "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             "url": self.source.url,

@@ -38,7 +38,7 @@ Caller = Callable[[web.Request], Awaitable[Call]]
 class Source(NamedTuple):
     """Where the tables come from."""
 
-    order: Mapping[str, Any]  # how to reach etcd, and the prefix
+    place: Mapping[str, Any]  # how to reach etcd, and the prefix
     url: str  # the archive; "" for none
     at: str  # the moment that this server shows; "" for the present
 
@@ -59,18 +59,18 @@ class Tables:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
-            order = self._order(request, identities_of(await self._call(request)))
+            job = self._job(request, identities_of(await self._call(request)))
             if self._running >= _MOST:
                 raise Refused(503, f"{_MOST} tables are being made: try again later")
         except Refused as error:
             return error_answer(error.status, str(error), login_headers(error.status))
         self._running += 1
         try:
-            return await self._relayed(request, order)
+            return await self._relayed(request, job)
         finally:
             self._running -= 1
 
-    def _order(self, request: web.Request, identities: Identities) -> dict[str, Any]:
+    def _job(self, request: web.Request, identities: Identities) -> dict[str, Any]:
         """What the child does. Raises Refused."""
         table, query = request.path.lstrip("/"), request.query
         unknown = set(query) - _PARAMETERS[table]
@@ -87,7 +87,7 @@ class Tables:
             raise Refused(400, "the past needs an archive: start the proxy with --archive")
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         return {
-            **self._source.order,
+            **self._source.place,
             "log_format": form_in_use(),
             "log_level": level,
             "url": self._source.url,
@@ -101,13 +101,13 @@ class Tables:
             "identities": [list(each) for each in identities],
         }
 
-    async def _relayed(self, request: web.Request, order: dict[str, Any]) -> web.StreamResponse:
+    async def _relayed(self, request: web.Request, job: dict[str, Any]) -> web.StreamResponse:
         try:
-            child = await start(_MODULE, order)
+            child = await start(_MODULE, job)
         except OSError as error:
             return error_answer(503, str(error))
         try:
-            return await self._answered(request, child, _FORMATS[order["format"]])
+            return await self._answered(request, child, _FORMATS[job["format"]])
         finally:
             await end(child)
 

@@ -33,7 +33,7 @@ class Archiving:
 
     def __init__(self, replicated: Log, access: Access, prefix: str, given: ArchiveOptions) -> None:
         self._replicated = replicated
-        self._order = {**access.as_json(), "prefix": prefix, "url": given.url, "keep_ms": given.keep_ms}
+        self._job = {**access.as_json(), "prefix": prefix, "url": given.url, "keep_ms": given.keep_ms}
         self._child: Child | None = None
         self._finishes = False
         #: What the child has reported last; empty while another proxy archives.
@@ -73,14 +73,14 @@ class Archiving:
     async def _archive(self) -> None:
         """Run a child until it ends, or another proxy's turn has come."""
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
-        order = {**self._order, "log_format": form_in_use(), "log_level": level}
+        job = {**self._job, "log_format": form_in_use(), "log_level": level}
         try:
-            child = await start(_MODULE, order)
+            child = await start(_MODULE, job)
         except OSError as error:
             log.error("the tree is not archived: %s", error)
             return
         self._child = child
-        log.info("archiving the tree to %s, in process %d", self._order["url"], child.pid)
+        log.info("archiving the tree to %s, in process %d", self._job["url"], child.pid)
         reading = asyncio.get_running_loop().create_task(
             self._read(child), name="read the archiver's reports"
         )

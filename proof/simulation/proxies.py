@@ -32,7 +32,7 @@ from proxy.etcd.model import EtcdError
 from proxy.log.combine.choice import Choice
 from proxy.log.record import TreeNotServable
 from proxy.log.upkeep import snapshot_writer
-from proxy.log.upkeep.snapshot_order import Answer, Failed, Order, answer_of, order_of
+from proxy.log.upkeep.snapshot_job import Answer, Failed, Job, answer_of, job_of
 from proxy.sasl.login import Login
 from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
@@ -301,7 +301,7 @@ class Proxy:
 
     # -- its snapshot writers --------------------------------------------------------------------------------
 
-    async def run_writer(self, parent: Host, order: Order) -> Answer:
+    async def run_writer(self, parent: Host, job: Job) -> Answer:
         """What `python -m proxy.log.upkeep.snapshot_writer` does, on a host of its own.
 
         What goes between the two is JSON, as in reality.
@@ -317,7 +317,7 @@ class Proxy:
                 result.set_result(answer)
 
         async def run() -> None:
-            passed = order_of(json.loads(json.dumps(order.as_json())))
+            passed = job_of(json.loads(json.dumps(job.as_json())))
             answer = await snapshot_writer.run(self.client(host), passed)
             self.writers.pop(host, None)
             parent.call_soon(said, answer)

@@ -25,8 +25,8 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 Result = TypeVar("Result")
 
 
-async def start(module: str, order: dict[str, Any]) -> Child:
-    """Start `python -m MODULE` with an order, its stdin and stdout as pipes. Raises OSError."""
+async def start(module: str, job: dict[str, Any]) -> Child:
+    """Start `python -m MODULE` with a job, its stdin and stdout as pipes. Raises OSError."""
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         child = await spawn(
@@ -37,7 +37,7 @@ async def start(module: str, order: dict[str, Any]) -> Child:
     except OSError as error:
         raise OSError(f"{sys.executable} cannot be started: {error}") from error
     assert child.stdin is not None
-    child.stdin.write(json.dumps(order).encode() + b"\n")
+    child.stdin.write(json.dumps(job).encode() + b"\n")
     with suppress(ConnectionError):
         await child.stdin.drain()
     return child
@@ -57,7 +57,7 @@ async def end(child: Child, timeout: float = 0.0) -> None:
 
 
 def begin(name: str) -> dict[str, Any]:
-    """In a child: its order. The bytes after it remain unread. `name`: of the child, in messages.
+    """In a child: its job. The bytes after it remain unread. `name`: of the child, in messages.
 
     The child may have a whole tree in memory: if there is none left, the kernel ends it, and not the proxy.
     Raises ValueError.
@@ -70,7 +70,7 @@ def begin(name: str) -> dict[str, Any]:
         line += more
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise ValueError(f"{line[:80]!r} is no order")
+        raise ValueError(f"{line[:80]!r} is no job")
     configure(found.get("log_level", "INFO"), found.get("log_format", TEXT), name)
     logging.getLogger("hpack").setLevel(logging.INFO)
     return found

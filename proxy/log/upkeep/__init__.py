@@ -23,7 +23,7 @@ In which order to read:
 
 snapshots        when a snapshot is written, and by which proxy
 deleted_entries  a snapshot that saves what somebody has deleted from the log
-snapshot_order   what that proxy and the writer say to each other
+snapshot_job     what that proxy and the writer say to each other
 snapshot_writer  writes it: a process of its own
 truncation       deletes what no start needs any more
 node_expiry      deletes containers and TTL nodes that are due

@@ -21,7 +21,7 @@ from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.log.follow.catch_up import Compacted, Loaded, ReadsAsOf
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
-from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, order_of
+from proxy.log.upkeep.snapshot_job import PACE, Answer, Digest, Failed, Job, Written, job_of
 from proxy.log.upkeep.truncation import (
     Overtaken,
     Step,
@@ -228,14 +228,14 @@ async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
 # -- the process ---------------------------------------------------------------------------------------------
 
 
-async def run(etcd: Etcd, order: Order) -> Answer:
-    """Do what is ordered, and close the client."""
-    keys = Keyspace(order.prefix)
+async def run(etcd: Etcd, job: Job) -> Answer:
+    """Do the job, and close the client."""
+    keys = Keyspace(job.prefix)
     try:
-        if order.digest_after is not None:
-            return Digest(await digest_at(etcd, keys, order.digest_after))
-        writer = Registered(order.incarnation, order.revision)
-        return await write(etcd, keys, writer, as_of=order.as_of, pace=order.pace)
+        if job.digest_after is not None:
+            return Digest(await digest_at(etcd, keys, job.digest_after))
+        writer = Registered(job.incarnation, job.revision)
+        return await write(etcd, keys, writer, as_of=job.as_of, pace=job.pace)
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
         return Failed(
             str(error), is_overtaken=isinstance(error, Overtaken), is_gone=isinstance(error, WriterGone)
@@ -244,10 +244,10 @@ async def run(etcd: Etcd, order: Order) -> Answer:
         await etcd.close()
 
 
-async def reported(etcd: Etcd, order: Order) -> Answer:
+async def reported(etcd: Etcd, job: Job) -> Answer:
     """As `run`. An error of this program's own is logged, and is the answer."""
     try:
-        return await run(etcd, order)
+        return await run(etcd, job)
     except Exception as error:
         log.exception("the snapshot writer has met an error of its own")
         return Failed(f"{type(error).__name__}: {error}")
@@ -258,7 +258,7 @@ async def _run(line: dict[str, Any]) -> Answer:
         etcd = Access.from_json(line).client()
     except (OSError, ValueError) as error:
         return Failed(str(error))
-    return await reported(etcd, order_of(line))
+    return await reported(etcd, job_of(line))
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from proxy.log.append.syncs import sync_entry
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.deleted_entries import DeletedEntries
-from proxy.log.upkeep.snapshot_order import PACE, Answer, Digest, Failed, Order, Written, answer_of
+from proxy.log.upkeep.snapshot_job import PACE, Answer, Digest, Failed, Job, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.outcome import Disagreement
@@ -41,7 +41,7 @@ _WRITER = "proxy.log.upkeep.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm, and after which that is repeated
 
 #: Runs the snapshot writer.
-RunWriter: TypeAlias = Callable[[Order], Awaitable[Answer]]
+RunWriter: TypeAlias = Callable[[Job], Awaitable[Answer]]
 
 
 @dataclass(slots=True)
@@ -276,16 +276,16 @@ class Snapshots:
         wanted, self._wanted = self._wanted, False
         (me,) = [proxy for proxy in status.living if proxy.incarnation == status.incarnation]
         began = self._now()
-        order = Order(self._prefix, me.incarnation, me.revision, self._pace, as_of=self._deleted.as_of)
+        job = Job(self._prefix, me.incarnation, me.revision, self._pace, as_of=self._deleted.as_of)
         self.stats.running = True
         try:
-            answer = await self._run_writer(order)
+            answer = await self._run_writer(job)
         finally:
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
         if isinstance(answer, Failed):
             self._failed(answer)
-            self._wanted = self._wanted or (wanted and (order.as_of > 0 or not answer.is_overtaken))
+            self._wanted = self._wanted or (wanted and (job.as_of > 0 or not answer.is_overtaken))
             self._not_before = self._now() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             return
@@ -337,7 +337,7 @@ class Snapshots:
         self._checking = True
         reloads = self._replicated.stats.reloads
         try:
-            answer = await self._run_writer(Order(self._prefix, digest_after=disagreement.checkpoint))
+            answer = await self._run_writer(Job(self._prefix, digest_after=disagreement.checkpoint))
         finally:
             self._checking = False
         if self._replicated.stats.reloads != reloads:
@@ -363,13 +363,13 @@ class Snapshots:
         return False
 
 
-async def run_process(access: Access, order: Order) -> Answer:
+async def run_process(access: Access, job: Job) -> Answer:
     """Run the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
     config = {
         **access.as_json(),
         "log_format": form_in_use(),
         "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
-        **order.as_json(),
+        **job.as_json(),
     }
     try:
         child = await start(_WRITER, config)

@@ -22,7 +22,7 @@ from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
 from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.upkeep import snapshot_writer, truncation
-from proxy.log.upkeep.snapshot_order import Failed, Order, Written
+from proxy.log.upkeep.snapshot_job import Failed, Job, Written
 from proxy.log.upkeep.snapshot_writer import WriteFailed, digest_at, write
 from proxy.log.upkeep.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
@@ -386,8 +386,8 @@ async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
 
 async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tree = await Tree().make("a")
-    order = Order("/t", "a", tree.revisions["a"])
+    job = Job("/t", "a", tree.revisions["a"])
     with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
-        said = await snapshot_writer.reported(tree.etcd, order)
+        said = await snapshot_writer.reported(tree.etcd, job)
     assert said == Failed("KeyError: 'a defect'")
     assert "a defect" in caplog.text

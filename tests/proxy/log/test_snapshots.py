@@ -24,7 +24,7 @@ from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
-from proxy.log.upkeep.snapshot_order import Failed, Order
+from proxy.log.upkeep.snapshot_job import Failed, Job
 from proxy.log.upkeep.snapshots import Snapshots, run_process
 from proxy.state.machine import Machine
 from proxy.state.outcome import Disagreement
@@ -374,7 +374,7 @@ async def test_nothing_is_forgotten_by_a_snapshot_that_cannot_be_read() -> None:
 
 async def test_a_child_that_says_nothing_has_failed() -> None:
     with mock.patch.object(module, "_WRITER", "proxy.version"):
-        answer = await run_process(Access(()), Order("/t"))
+        answer = await run_process(Access(()), Job("/t"))
     assert answer == Failed("the snapshot writer ended with status 0, without an answer")
 
 

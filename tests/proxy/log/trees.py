@@ -9,7 +9,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.record import Registered, create
-from proxy.log.upkeep.snapshot_order import Written
+from proxy.log.upkeep.snapshot_job import Written
 from proxy.log.upkeep.snapshot_writer import write
 from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture

@@ -11,8 +11,8 @@ _BEGIN = """
 import json, os, sys
 from pathlib import Path
 from proxy.support.child import begin
-order = begin("test")
-print(json.dumps([order, os.nice(0), Path("/proc/self/oom_score_adj").read_text(), os.read(0, 9).decode()]))
+job = begin("test")
+print(json.dumps([job, os.nice(0), Path("/proc/self/oom_score_adj").read_text(), os.read(0, 9).decode()]))
 """
 
 

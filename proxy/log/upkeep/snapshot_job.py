@@ -1,4 +1,4 @@
-"""What a proxy orders from its snapshot writer, and what that answers: one line of JSON each. Pure."""
+"""What a proxy gives its snapshot writer to do, and what that answers: one line of JSON each. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ from schema.record import SnapshotRef, pack_snapshot, unpack_snapshot
 PACE = 8 << 20
 
 
-class Order(NamedTuple):
+class Job(NamedTuple):
     """Write a snapshot in the name of an incarnation, or find out what a digest was."""
 
     prefix: str
@@ -24,9 +24,9 @@ class Order(NamedTuple):
         return self._asdict()
 
 
-def order_of(members: Mapping[str, Any]) -> Order:
-    """The order of a line, which may have other members too."""
-    return Order(**{name: members[name] for name in Order._fields if name in members})
+def job_of(members: Mapping[str, Any]) -> Job:
+    """The job of a line, which may have other members too."""
+    return Job(**{name: members[name] for name in Job._fields if name in members})
 
 
 class Written(NamedTuple):

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from proxy.log.upkeep.snapshot_order import Answer, Digest, Failed, Order, Written, answer_of, order_of
+from proxy.log.upkeep.snapshot_job import Answer, Digest, Failed, Job, Written, answer_of, job_of
 from schema.record import SnapshotRef
 
 _REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 1 << 63)
 
 
-@pytest.mark.parametrize("order", [Order("/t", "a", 7, 1e6), Order("/t", digest_after=0)])
-def test_orders(order: Order) -> None:
+@pytest.mark.parametrize("job", [Job("/t", "a", 7, 1e6), Job("/t", digest_after=0)])
+def test_jobs(job: Job) -> None:
     """The line has other members too."""
-    assert order_of(json.loads(json.dumps({"etcd": [], **order.as_json()}))) == order
+    assert job_of(json.loads(json.dumps({"etcd": [], **job.as_json()}))) == job
 
 
 @pytest.mark.parametrize(
