@@ -266,11 +266,10 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
         server = PastServer(config, prepared.client_tls, prepared.login, prepared.tracer)
-        await _start_admin(prepared, server, listeners, stack, _order(config, ()))
+        await _start_admin(prepared, server, listeners, stack, _tree_place(config, ()))
         _look_after(config, prepared, server, stack)
         load = partial(asyncio.to_thread, _past, config)
         await server.start(load, listeners["main"], listeners.get("secure"))
-        collect_rarely()
         _report_ready(
             f"serving a moment of {config.archive.url} on {listening_address(config.host, server.port)},"
             f" read-only, zxid 0x{server.machine.zxid:x}, {len(server.machine.tree.nodes)} znodes",
@@ -309,35 +308,16 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     stopped = _stopped_by_signals(loop)
     control = _controlled_by_signals(config, loop, stopped)
     async with AsyncExitStack() as stack:
-        embedded = None
-        endpoints = config.etcd
-        if not endpoints:
-            embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
-            endpoints = (embedded.endpoint,)
-        access, order = _access(config, endpoints), _order(config, endpoints)
-        etcd = access.client(prepared.etcd_tls)
-        stack.push_async_callback(etcd.close)
+        embedded = None if config.etcd else await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
+        endpoints = config.etcd if embedded is None else (embedded.endpoint,)
+        access, place = _access(config, endpoints), _tree_place(config, endpoints)
         ports = numbers_of(listeners) if channel is None else inherited_ports()
-        server = Server(
-            config,
-            etcd,
-            partial(run_process, access),
-            prepared.client_tls,
-            prepared.login,
-            prepared.tracer,
-            read_metrics=access.metrics_reader(prepared.etcd_tls),
-            home=home_of(config, ports),
-            peer_port=peer_port_of(config, ports),
-        )
+        server = _new_server(config, prepared, access, ports, stack)
         admin = await stack.enter_async_context(AsyncExitStack())
-        await _start_admin(prepared, server, listeners, admin, order)
+        await _start_admin(prepared, server, listeners, admin, place)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         tasks = _look_after(config, prepared, server, stack)
-
-        def report_ready() -> None:
-            collect_rarely()
-            _report_serving(config, server, endpoints, listeners)
-
+        report_ready = partial(_report_serving, config, server, endpoints, listeners)
         main, secure = listeners.get("main"), listeners.get("secure")
         taking = None if channel is None else partial(_take, config, channel, server, listeners)
         started = loop.create_task(server.start(_print_progress, main, secure, taking, report_ready))
@@ -350,17 +330,10 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if "peer" in listeners and config.peer_listen is not None:
             await server.take_entries(listeners["peer"])
         if channel is not None:  # its ports have come only now
-            await _start_admin(prepared, server, listeners, admin, order)
-        tasks.start(watch_pauses(server.process.pauses, config.pause_warn / 1000), "watch for pauses")
-        archiving = None
-        if config.archive.url:
-            archiving = server.process.archive = Archiving(server.log, access, config.prefix, config.archive)
-            tasks.start(archiving.run(), "archive the log")
+            await _start_admin(prepared, server, listeners, admin, place)
+        archiving = _begin_beside(config, server, access, tasks, stack)
         await control.open()
         stack.callback(control.close)
-        watchdog = WatchdogThread(Watchdog(server, loop, limit_of(config.max_staleness)))
-        watchdog.start()
-        stack.callback(watchdog.stop)
         report_ready()
         if channel is not None:
             await report_serving(channel)
@@ -375,6 +348,40 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             notify(STOPPING)
         await server.stop()
     return successor
+
+
+def _new_server(
+    config: Config, prepared: Prepared, access: Access, ports: Mapping[str, int], stack: AsyncExitStack
+) -> Server:
+    """The server, not started. `stack` closes its connections to etcd."""
+    etcd = access.client(prepared.etcd_tls)
+    stack.push_async_callback(etcd.close)
+    return Server(
+        config,
+        etcd,
+        partial(run_process, access),
+        prepared.client_tls,
+        prepared.login,
+        prepared.tracer,
+        read_metrics=access.metrics_reader(prepared.etcd_tls),
+        home=home_of(config, ports),
+        peer_port=peer_port_of(config, ports),
+    )
+
+
+def _begin_beside(
+    config: Config, server: Server, access: Access, tasks: Tasks, stack: AsyncExitStack
+) -> Archiving | None:
+    """Begin what works beside a server that has started: the watches over this process, and the archive."""
+    tasks.start(watch_pauses(server.process.pauses, config.pause_warn / 1000), "watch for pauses")
+    watchdog = WatchdogThread(Watchdog(server, asyncio.get_running_loop(), limit_of(config.max_staleness)))
+    watchdog.start()
+    stack.callback(watchdog.stop)
+    if not config.archive.url:
+        return None
+    archiving = server.process.archive = Archiving(server.log, access, config.prefix, config.archive)
+    tasks.start(archiving.run(), "archive the log")
+    return archiving
 
 
 async def _has_started(
@@ -432,11 +439,11 @@ async def _start_admin(
     server: BaseServer,
     listeners: Listeners,
     stack: AsyncExitStack,
-    order: Mapping[str, Any],
+    place: Mapping[str, Any],
 ) -> None:
     """Start the admin HTTP server, if there is one. The arguments are those of `AdminSettings.start`."""
     if "admin" in listeners and prepared.admin is not None:
-        await prepared.admin.start(server, listeners["admin"], stack, order)
+        await prepared.admin.start(server, listeners["admin"], stack, place)
 
 
 def _look_after(config: Config, prepared: Prepared, server: BaseServer, stack: AsyncExitStack) -> Tasks:
@@ -468,7 +475,7 @@ def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     return Access(endpoints, config.etcd_access)
 
 
-def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
+def _tree_place(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
     """How a child process reaches the tree."""
     return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
 
@@ -487,6 +494,7 @@ def _report_serving(config: Config, server: Server, endpoints: Sequence[str], li
 
 def _report_ready(what: str, listeners: Listeners) -> None:
     """Report to systemd and on the terminal that clients are served."""
+    collect_rarely()
     notify(READY)
     _print_line(f"ready: {what}, {_admin_address(listeners.get('admin'))}")
 

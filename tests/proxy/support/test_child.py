@@ -26,7 +26,7 @@ def test_it_reads_its_order_and_no_byte_more_and_ends_before_the_proxy_without_m
 
 @pytest.mark.long
 @pytest.mark.parametrize("told", [b"", b"[]\n", b"{\n"])
-def test_what_is_no_order(told: bytes) -> None:
+def test_what_is_no_job(told: bytes) -> None:
     done = subprocess.run([sys.executable, "-c", _BEGIN], input=told, capture_output=True, check=False)
     assert done.returncode == 1
     assert b"ValueError" in done.stderr or b"JSONDecodeError" in done.stderr
