@@ -13,6 +13,7 @@ connection      transport, session, requests, replies, the end: everything that 
 life            the states of a connection, and what leads from one to the next (pure)
 transport       its bytes: cut into packets when they come in, sent when they go out
 opening         the connect request, or a four-letter word in its place
+client_info     what is known of a client (pure)
 identity        who the client is: its address, its certificate, auth packets, SASL
 turns           whose requests are handled when, so that no client waits for another one for long
 slow_reads      reads that take long, in slices
@@ -21,6 +22,7 @@ its requests,
 
 order           which request is answered when, and which writes go to the log when (pure)
 requests        the requests that wait, and their queue (pure)
+authentication  what the identities that a client has proved mean for its requests (pure)
 replies         the form of packets, and how much the client has not read (pure)
 observer        what is recorded of each answered request: times, logs, traces (pure)
 request_logs    the log of slow requests, and when a line is due in the audit log (pure)

@@ -31,6 +31,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.longs import hex64
 from codec.packets import ConnectRequest
 from proxy.frontend.admission import ConnectionLimits
+from proxy.frontend.authentication import Authentication, SaslAnswer
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.life import Life, LifeEvent
 from proxy.frontend.limits import EarlyBytes, Load, too_far_behind
@@ -45,9 +46,9 @@ from proxy.frontend.opening import (
     read_opening,
     word_answer,
 )
-from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext
+from proxy.frontend.order import NOTHING, Order, OrderContext
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import SaslAnswer, Write
+from proxy.frontend.requests import Write
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
 from proxy.frontend.slow_reads import ReadSlices

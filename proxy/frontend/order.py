@@ -39,10 +39,9 @@ Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is wh
 """
 
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import groupby, islice, repeat
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -50,6 +49,8 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from codec.named import new_tuple
+from proxy.frontend.authentication import Authentication, AuthEntries, SaslAnswer, Unproven
+from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.life import TRANSITIONS, Life, LifeEvent
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.observer import Answer, Observer
@@ -57,15 +58,12 @@ from proxy.frontend.replies import Replies
 from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
-    AuthEntries,
     AwaitedRead,
     AwaitedToken,
-    ClientInfo,
     Held,
     ReadRun,
     Refused,
     RequestQueue,
-    SaslAnswer,
     Single,
     Waiting,
     Write,
@@ -132,59 +130,6 @@ class OrderContext(NamedTuple):
     #: A client first has to prove an identity of one of these schemes; empty: of none.
     schemes: frozenset[str] = frozenset()
     limits: Limits = LIMITS
-
-
-class Authentication(NamedTuple):
-    """How a client proves identities."""
-
-    #: Adds the identities that an auth packet proves, whose body begins at this position. False if it proves
-    #: none, None if it is cut.
-    prove: Callable[[bytes, int], bool | None]
-    #: Answers a token of SASL; None if `Order.negotiated` gets the answer later.
-    negotiate: Callable[[bytes], SaslAnswer | None]
-
-
-class Unproven:
-    """Keeps packets of a client that must authenticate first (AuthenticationHelper), until it has."""
-
-    __slots__ = ("_client", "_packets", "_queue", "_schemes")
-
-    def __init__(self, client: ClientInfo, schemes: frozenset[str], queue: RequestQueue) -> None:
-        """`schemes`: an identity of one of these is accepted. `queue` counts the packets, too."""
-        self._client = client
-        self._schemes = schemes
-        self._queue = queue
-        self._packets: deque[tuple[bytes, int]] = deque()  # and when each was received
-
-    def __len__(self) -> int:
-        return len(self._packets)
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether the client may be served."""
-        return any(identity.scheme in self._schemes for identity in self._client.identities)
-
-    @staticmethod
-    def may_send(opcode: int) -> bool:
-        """Whether a client may send this request before it has proven an identity."""
-        return opcode in (OpCode.AUTH, OpCode.SASL)
-
-    def add(self, packets: Sequence[bytes], received: int) -> None:
-        """Keep packets of a chunk, in their order."""
-        self._packets += zip(packets, repeat(received))
-        self._queue.count += len(packets)
-        self._queue.size += sum(map(len, packets))
-
-    def take(self) -> tuple[bytes, int]:
-        """Remove and return the first packet, and when it was received."""
-        packet, received = self._packets.popleft()
-        self._queue.count -= 1
-        self._queue.size -= len(packet)
-        return packet, received
-
-    def take_all(self) -> list[tuple[bytes, int]]:
-        """Remove and return all of them."""
-        return [self.take() for _ in range(len(self._packets))]
 
 
 class Order:
@@ -365,7 +310,7 @@ class Order:
         made = 0
         for item in items:
             if isinstance(item, Held):
-                self._make_write(item.xid, item.opcode, item.packet, item.received, made)
+                self._make_write(*item, made)
                 made += len(item.packet)
             elif isinstance(item, Single) and not (item.opcode in self._reads or self._try_to_pass(item)):
                 break
@@ -547,24 +492,9 @@ class Order:
 
     def _send_held(self) -> None:
         """Send the write at the head of the queue, and those after it that need not wait."""
-        queue = self.queue
         # No write overtakes requests whose replies wait for the client.
-        limit = 0 if self.replies.is_paused else self._limits.ahead
-        queue.weight = heavy = made = 0
-        for place, item in enumerate(queue.items):
-            if not isinstance(item, Held):
-                queue.weight += queue.weight_of(item)
-                heavy += item.weight if isinstance(item, Single) else 0
-            elif queue.weight > limit or heavy > self._limits.ahead_in_all:
-                queue.weight = BLOCKING
-                return
-            else:
-                write = self._make_write(item.xid, item.opcode, item.packet, item.received, made)
-                made += len(item.packet)
-                queue.items[place] = write
-                if isinstance(write, Write):
-                    queue.in_log += 1
-                    queue.weight = 0
+        ahead = 0 if self.replies.is_paused else self._limits.ahead
+        self.queue.send_held(self._make_write, ahead, self._limits.ahead_in_all)
 
     # -- answering from the head of the queue --------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from codec.jute import Reader
 from codec.longs import hex64
 from codec.operation_names import constant_name
 from proxy.frontend import audit
-from proxy.frontend.requests import ClientInfo, Write
+from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.requests import Write
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Pause

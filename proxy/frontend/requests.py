@@ -5,16 +5,14 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
-from codec.errors import MalformedPacket
-from codec.jute import INT, Reader
+from proxy.frontend.client_info import ClientInfo
 from proxy.log.append.pending import Callback, Pending
-from proxy.state.auth.schemes import SCHEMES
-from proxy.state.ops import EXTENDED
 from proxy.traces.span import Decision
-from schema.entry import Identities, Kind
+from schema.entry import Kind
 
 #: The zxid of a write whose outcome is not known yet.
 UNKNOWN = -1
@@ -23,25 +21,9 @@ _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs 
 #: The weight of a request that no write may overtake.
 BLOCKING = 1 << 30
 
-_AUTH = INT.pack(4) + b"auth"
-_AUTH_ENTRY = 16  # bytes of such an entry in a request
-
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
-
-
-class ClientInfo:
-    """What the server knows of a client."""
-
-    __slots__ = ("address", "identities", "port", "session_id")
-
-    def __init__(self, address: str = "", session_id: int = 0) -> None:
-        """`session_id`: 0 while there is no session."""
-        self.address = address
-        self.port = 0  # on the client's side
-        self.session_id = session_id
-        self.identities: Identities = ()  # those that it has proved
 
 
 class Marked(bytes):
@@ -147,42 +129,6 @@ Received: TypeAlias = Held | Single | AwaitedRead | AwaitedToken
 Item: TypeAlias = Write | ReadRun | Refused | Received
 
 
-class AuthEntries:
-    """Whether the ACLs of a client's writes get too many bytes of identities for `auth`.
-
-    Each `auth` stands for all identities that the client has proved, at every proxy, and in every snapshot.
-    """
-
-    __slots__ = ("_identities", "_least", "_per_byte", "_size")
-
-    def __init__(self, least: int, per_byte: int) -> None:
-        """A write may get `least` bytes, and `per_byte` times its own."""
-        self._least = least
-        self._per_byte = per_byte
-        self._identities: Identities = ()
-        self._size = 0  # bytes of what one `auth` stands for
-
-    def are_too_much(self, packet: bytes, identities: Identities) -> bool:
-        """Whether those in this write are."""
-        if identities is not self._identities:
-            self._identities, self._size = identities, size_for_auth(identities)
-        # Few short identities are never too much: then even a write of 1 MiB need not be searched.
-        return (
-            self._size > self._per_byte * _AUTH_ENTRY
-            and self._size * len(packet) // _AUTH_ENTRY > self._least
-            and self._size * packet.count(_AUTH) > max(self._least, self._per_byte * len(packet))
-        )
-
-
-def size_for_auth(identities: Identities) -> int:
-    """Characters of what an entry of an ACL with `auth` stands for."""
-    return sum(
-        len(scheme) + len(name)
-        for scheme, name in identities
-        if (known := SCHEMES.get(scheme)) is not None and known.proves
-    )
-
-
 class Waiting(NamedTuple):
     """The data of an item in the queue that operators see."""
 
@@ -190,24 +136,6 @@ class Waiting(NamedTuple):
     path: str | None  # None if it has none, or is not decoded yet
     in_log: bool  # it waits for the log, not for the requests before it
     received: int  # nanoseconds
-
-
-def path_in(opcode: int, packet: bytes, position: int) -> str | None:
-    """The path in a packet whose body begins at `position`; None if it has none, or it cannot be decoded."""
-    if opcode in EXTENDED.pathless:
-        return None
-    try:
-        return Reader(packet, position).string()
-    except MalformedPacket:
-        return None
-
-
-class SaslAnswer(NamedTuple):
-    """The answer to one token of SASL. With an error it is the last packet of the connection."""
-
-    err: int
-    token: bytes | None
-    is_sent: bool = True  # False: the connection ends without it
 
 
 class RequestQueue:
@@ -302,7 +230,35 @@ class RequestQueue:
             self.size -= sum(map(len, packets[:count]))
             del packets[:count]
 
-    def weight_of(self, item: Item) -> int:
+    def count_kept(self, count: int, size: int) -> None:
+        """Count requests, and their bytes, that are kept outside of the queue; less than 0: that left there."""
+        self.count += count
+        self.size += size
+
+    def send_held(
+        self, make: Callable[[int, int, bytes, int, int], Write | Refused], most: int, most_in_all: int
+    ) -> None:
+        """Replace held writes, the head first, by what `make` makes of them, up to one that has to wait.
+
+        `make` gets the fields of a write, and how many bytes the writes made before it have. `most`: what the
+        requests since the write before may weigh, and `most_in_all` the single ones before it.
+        """
+        self.weight = heavy = made = 0
+        for place, item in enumerate(self.items):
+            if not isinstance(item, Held):
+                self.weight += self._weight_of(item)
+                heavy += item.weight if isinstance(item, Single) else 0
+            elif self.weight > most or heavy > most_in_all:
+                self.weight = BLOCKING
+                return
+            else:
+                self.items[place] = write = make(*item, made)
+                made += len(item.packet)
+                if isinstance(write, Write):
+                    self.in_log += 1
+                    self.weight = 0
+
+    def _weight_of(self, item: Item) -> int:
         """How much this item adds to the weight that a later write would overtake."""
         if not self.in_log:
             return BLOCKING

@@ -14,7 +14,7 @@ from codec.errors import MalformedPacket
 from codec.longs import hex64
 from codec.operation_names import operation_name
 from proxy.frontend.replies import Wire
-from proxy.frontend.requests import ClientInfo, path_in
+from proxy.frontend.client_info import ClientInfo
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, MULTI_READ
@@ -118,7 +118,7 @@ class Sampling:
             if opcode in _MULTIS and len(packet) <= _LARGEST:
                 seen = set(self._parts(opcode, packet, wire.body))
             else:
-                seen = (_Seen(opcode, self._prefix(path_in(opcode, packet, wire.body))),)
+                seen = (_Seen(opcode, self._prefix(EXTENDED.path_in(opcode, packet, wire.body))),)
         except MalformedPacket:
             seen = (_Seen(opcode, ""),)
         weight, session = self._fading.weight(seconds), hex64(session_id)

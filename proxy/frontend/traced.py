@@ -16,8 +16,9 @@ from codec.longs import hex64
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.requests import ClientInfo, Marked, Received, Write, path_in
+from proxy.frontend.requests import Marked, Received, Write
 from proxy.state.effect import path_of
+from proxy.state.ops import EXTENDED
 from proxy.support.controls import shortened
 from proxy.traces.span import Span, Tracer
 
@@ -113,7 +114,7 @@ class Traces:
                 attributes["db.operation.batch.size"] = len(request.fields)
         elif began:
             events = (("read", began),)
-            path = path_in(opcode, packet, position)
+            path = EXTENDED.path_in(opcode, packet, position)
         if path is not None:
             attributes["zookeeper.path"] = shortened(path, _MOST_OF_PATH)
         failed = ""

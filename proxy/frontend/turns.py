@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from proxy.frontend.order import SlowRead
-from proxy.frontend.requests import ClientInfo
+from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.slow_reads import ClientRead, ReadSlices, SlowReads
 from proxy.log.slices import SLICE, StateWorker
 from proxy.state.operation import Sees

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from codec.errors import MalformedPacket
 from codec.jute import Reader
 from proxy.state.auth.scheme import Identities
 from proxy.state.effect import Effect
@@ -164,7 +165,7 @@ class Operations:
     steps: then only their replies may be large.
     """
 
-    __slots__ = ("answers", "keeper", "light", "pathless", "reads", "short", "writes")
+    __slots__ = ("_pathless", "answers", "keeper", "light", "reads", "short", "writes")
 
     def __init__(
         self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation], *, keeper: bool
@@ -180,7 +181,16 @@ class Operations:
         self.short = frozenset(opcode for opcode in self.light if reads[opcode].steps is None)
         #: Those whose body does not begin with a path.
         rows: list[tuple[int, ReadOperation | WriteOperation]] = [*reads.items(), *writes.items()]
-        self.pathless = frozenset(opcode for opcode, row in rows if not row.has_path)
+        self._pathless = frozenset(opcode for opcode, row in rows if not row.has_path)
+
+    def path_in(self, opcode: int, packet: bytes, position: int) -> str | None:
+        """The path in a packet whose body begins there; None if it has none, or it cannot be decoded."""
+        if opcode in self._pathless:
+            return None
+        try:
+            return Reader(packet, position).string()
+        except MalformedPacket:
+            return None
 
     @property
     def updates(self) -> dict[int, bool]:

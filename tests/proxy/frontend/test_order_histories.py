@@ -19,10 +19,11 @@ from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import NULL, pack_buffer
 from codec.packets import frame
+from proxy.frontend.authentication import Authentication, SaslAnswer
 from proxy.frontend.limits import Limits
 from proxy.frontend.observer import Observer
-from proxy.frontend.order import Authentication, Order, OrderContext
-from proxy.frontend.requests import SaslAnswer, Write
+from proxy.frontend.order import Order, OrderContext
+from proxy.frontend.requests import Write
 from proxy.state.notifications import Notifications
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops import READS

@@ -12,7 +12,8 @@ from codec.jute import INT, Acl, pack_acls, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.requests import ClientInfo, Write
+from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.requests import Write
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import END_OF_PARTS

@@ -16,7 +16,7 @@ from codec.packets import MULTI_HEADER
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.order import SlowRead
-from proxy.frontend.requests import ClientInfo
+from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.turns import StateGate
 from proxy.log.slices import StateWorker
 from proxy.state import node

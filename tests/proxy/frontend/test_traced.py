@@ -11,7 +11,7 @@ from codec.trace_context import TraceContext
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.requests import SaslAnswer
+from proxy.frontend.authentication import SaslAnswer
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
 from proxy.traces.span import Decision, Span, Tracer
