@@ -17,7 +17,6 @@ import asyncio
 import errno
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +30,7 @@ from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
-from proxy.support.handshakes import FirstRecord, Handshakes
+from proxy.support.handshakes import HANDSHAKE, FirstRecord, Handshakes, until_readable
 from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, SocketAddress
 from proxy.support.tasks import Tasks
@@ -42,22 +41,23 @@ log = logging.getLogger(__name__)
 
 # The kernel's limit applies as well (net.core.somaxconn). A client beyond it waits for TCP's retransmissions.
 _BACKLOG = 4096
-_HANDSHAKE = b"\x16"
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A client that is not admitted yet."""
+@dataclass(slots=True, eq=False)
+class _Newcomer:
+    """A client that has no connection yet."""
 
-    timer: asyncio.TimerHandle  # closes it
+    client: socket.socket
     source: Source
     #: The bytes of a PROXY header received so far; None if no header is expected (any more).
     header: bytes | None
-    counted: str  # the address by which the limits count it; "" for one that is not known yet
-    record: FirstRecord = field(default_factory=FirstRecord)
+    counted: str | None  # the address by which the limits count it; "" for one that is not known yet
+    deadline: float  # until then it has to begin, by the loop's clock
+    first: FirstRecord = field(default_factory=FirstRecord)
+    is_let_in: bool = False
 
 
 class ClientListener:
@@ -72,7 +72,7 @@ class ClientListener:
         self._tls = tls
         self._plain = plain
         self._acceptor = Acceptor(self._loop, self._accepted, "clients")
-        self._waiting: dict[socket.socket, _Waiting] = {}
+        self._waiting: dict[_Newcomer, asyncio.Task[None]] = {}  # for what they send first
         self._throttled_log = ThrottledLog(log)
         self._header_log = ThrottledLog(log)
 
@@ -81,10 +81,10 @@ class ClientListener:
         self._acceptor.open(listener)
 
     def close(self) -> None:
-        """Stop listening, and close the clients that are not admitted yet."""
+        """Stop listening, and close the clients that have not sent enough yet to be let in."""
         self._acceptor.close()
-        for client in list(self._waiting):
-            self._close_client(client)
+        for letting_in in self._waiting.values():
+            letting_in.cancel()
 
     def _accepted(self, client: socket.socket, peername: SocketAddress) -> None:
         source = address, _ = java_address(peername[0]), int(peername[1])
@@ -100,133 +100,99 @@ class ClientListener:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is None and not is_balancer:
-            self._begin(client, source)
-            return
-        timer = self._loop.call_later(SESSIONLESS_TIMEOUT, self._give_up, client)
-        self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, counted)
-        self._loop.add_reader(client.fileno(), self._look, client)
+        header = b"" if is_balancer else None
+        newcomer = _Newcomer(client, source, header, counted, self._loop.time() + SESSIONLESS_TIMEOUT)
+        waits = is_balancer or self._tls is not None
+        letting_in = self._ports.tasks.start(self._let_in(newcomer, waits=waits), "let a client in")
+        if waits:
+            self._waiting[newcomer] = letting_in
+        letting_in.add_done_callback(partial(self._ended, newcomer))
 
-    def _give_up(self, client: socket.socket) -> None:
-        waiting = self._waiting[client]
-        self._limits.counters.sessionless_expired += 1
-        # Health checks and port scanners often send nothing: that is not logged.
-        write = self._header_log.warn if waiting.header else log.debug
-        missing = "its TLS handshake has not begun" if waiting.record.wanted else "it has sent nothing"
-        missing = "its PROXY header is not complete" if waiting.header else missing
-        write("closing %s: %s after %d s", waiting.source[0], missing, SESSIONLESS_TIMEOUT)
-        self._close_client(client)
+    def _ended(self, newcomer: _Newcomer, _letting_in: asyncio.Task[None]) -> None:
+        """A client is let in, or not. The task may not have begun, if it is cancelled."""
+        self._waiting.pop(newcomer, None)
+        if not newcomer.is_let_in:
+            newcomer.client.close()
+            if newcomer.counted is not None:
+                self._limits.release(newcomer.counted)
 
-    def _close_client(self, client: socket.socket) -> None:
-        self._limits.release(self._forget(client).counted)
-        client.close()
-
-    def _look(self, client: socket.socket) -> None:
+    async def _let_in(self, newcomer: _Newcomer, *, waits: bool) -> None:
+        """Make the connection of a client. `waits`: it has to send something before."""
+        client = newcomer.client
+        tls = None
         try:
-            self._examine(client)
-        except Exception as error:  # noqa: BLE001 - `contained` logs it
-            contained(error, "closing a client that was not served yet")
-            if client in self._waiting:
-                self._close_client(client)
-
-    def _examine(self, client: socket.socket) -> None:
-        waiting = self._waiting[client]
-        try:
-            if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
-                return
-            first = waiting.record.peek(client)
-        except (BlockingIOError, InterruptedError):
-            return
-        except BadHeader as error:
-            self._header_log.warn("closing %s: its PROXY header: %s", waiting.source[0], error)
-            first = b""
-        except OSError:
-            first = b""
-        tls = self._tls if first[:1] == _HANDSHAKE else None
-        if first and tls is None and not self._plain:
-            self._throttled_log.warn("closing %s: it does not use TLS", waiting.source[0])
-        if not first or (tls is None and not self._plain):
-            self._close_client(client)
-            return
-        if tls is not None and waiting.record.waits_for_more(client, first):
-            return
-        self._forget(client)
-        if tls is None:
-            self._begin(client, waiting.source)
-        else:
-            begin = partial(self._begin, client, waiting.source, tls.current, waiting.timer.when())
-            self._ports.handshakes.add(waiting.source[0], client, begin)
-
-    def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
-        """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
-
-        Raises BadHeader, and OSError as `recv`.
-        """
-        come = client.recv(_PEEK, socket.MSG_PEEK)
-        if not come and not begun:  # a health check that only connects and closes
-            self._close_client(client)
-            return False
-        if not come:
-            raise BadHeader(f"the connection ends after {len(begun)} bytes of it")
-        if begun or proxy_protocol.may_begin(come[:1]):
-            header = proxy_protocol.parse(begun + come)
-            client.recv(len(come) if header is None else header.length - len(begun))
-            if header is None:
-                waiting.header = begun + come
-                return False
-            waiting.source = header.source or waiting.source
-        elif self._headers.mode == proxy_protocol.REQUIRE:
-            raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
-        waiting.header = None
-        self._limits.release(waiting.counted)
-        if self._limits.admit(waiting.source[0]):
-            waiting.counted = waiting.source[0]
-            return True
-        self._forget(client)
-        client.close()
-        return False
-
-    def _begin(
-        self,
-        client: socket.socket,
-        source: Source,
-        context: ssl.SSLContext | None = None,
-        deadline: float = 0.0,
-    ) -> asyncio.Task[None]:
-        """Make the connection of a client that is admitted. `deadline`: of its TLS handshake."""
-        timeout = max(deadline - self._loop.time(), 0.1)
-        accepting = self._accept_client(client, source, context, timeout)
-        return self._ports.tasks.start(accepting, "let a client in")
-
-    async def _accept_client(
-        self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float
-    ) -> None:
-        make = partial(self._ports.connection, admitted=True, source=source)
-        let_in = False
-        try:
-            if context is None:
+            if waits:
+                first = await self._first_bytes(newcomer)
+                self._waiting.pop(newcomer)
+                if not first:
+                    return
+                tls = self._tls if first[:1] == HANDSHAKE else None
+                if tls is None and not self._plain:
+                    self._throttled_log.warn("closing %s: it does not use TLS", newcomer.source[0])
+                    return
+            make = partial(self._ports.connection, admitted=True, source=newcomer.source)
+            if tls is None:
                 await self._loop.connect_accepted_socket(make, client)
             else:
-                # Rounded for the error, which names it.
-                await self._ports.with_tls.accept(client, make, context, round(timeout, 1))
-            let_in = True
+                address = newcomer.source[0]
+                await self._ports.handshakes.accept(client, address, make, tls.current, newcomer.deadline)
+            newcomer.is_let_in = True
         except OSError as error:
             if isinstance(error, ConnectionAbortedError):  # the handshake has taken too long
                 self._limits.counters.sessionless_expired += 1
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
-            self._throttled_log.warn("cannot let %s in: %s", source[0], reason)
+            self._throttled_log.warn("cannot let %s in: %s", newcomer.source[0], reason)
         except Exception as error:  # noqa: BLE001 - `contained` logs it
-            contained(error, f"cannot let {source[0]} in")
-        finally:
-            if not let_in:
-                client.close()
-                self._limits.release(source[0])
+            contained(error, f"cannot let {newcomer.source[0]} in")
 
-    def _forget(self, client: socket.socket) -> _Waiting:
-        self._loop.remove_reader(client.fileno())
-        waiting = self._waiting.pop(client)
-        waiting.timer.cancel()
-        return waiting
+    async def _first_bytes(self, newcomer: _Newcomer) -> bytes:
+        """How begins what a client sends first, behind a PROXY header; b"" if it is to be closed."""
+        try:
+            async with asyncio.timeout_at(newcomer.deadline):
+                if newcomer.header is None or await self._read_header(newcomer):
+                    return await newcomer.first.begin(newcomer.client)
+        except TimeoutError:
+            self._limits.counters.sessionless_expired += 1
+            # Health checks and port scanners often send nothing: that is not logged.
+            write = self._header_log.warn if newcomer.header else log.debug
+            missing = "its TLS handshake has not begun" if newcomer.first.wanted else "it has sent nothing"
+            missing = "its PROXY header is not complete" if newcomer.header else missing
+            write("closing %s: %s after %d s", newcomer.source[0], missing, SESSIONLESS_TIMEOUT)
+        except BadHeader as error:
+            self._header_log.warn("closing %s: its PROXY header: %s", newcomer.source[0], error)
+        except OSError:
+            pass  # it has gone
+        return b""
+
+    async def _read_header(self, newcomer: _Newcomer) -> bool:
+        """Read a PROXY header and no byte more; returns whether the client may continue.
+
+        Raises BadHeader, and OSError as `recv`.
+        """
+        client = newcomer.client
+        while (begun := newcomer.header) is not None:
+            await until_readable(client)
+            try:
+                come = client.recv(_PEEK, socket.MSG_PEEK)
+            except (BlockingIOError, InterruptedError):
+                continue
+            if not come and not begun:  # a health check that only connects and closes
+                return False
+            if not come:
+                raise BadHeader(f"the connection ends after {len(begun)} bytes of it")
+            if begun or proxy_protocol.may_begin(come[:1]):
+                header = proxy_protocol.parse(begun + come)
+                client.recv(len(come) if header is None else header.length - len(begun))
+                newcomer.header = begun + come if header is None else None
+                newcomer.source = newcomer.source if header is None else header.source or newcomer.source
+            elif self._headers.mode == proxy_protocol.REQUIRE:
+                raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
+            else:
+                newcomer.header = None
+        self._limits.release("")
+        address = newcomer.source[0]
+        newcomer.counted = address if self._limits.admit(address) else None
+        return newcomer.counted is not None
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -289,8 +255,7 @@ class Ports:
         self.headers = headers
         self.loop = loop
         self.tasks = tasks
-        self.handshakes = Handshakes(loop)
-        self.with_tls = TlsConnections()
+        self.handshakes = Handshakes(loop, TlsConnections().accept)
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open

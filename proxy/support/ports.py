@@ -122,11 +122,6 @@ class Slot:
                 del self._taken[self.address]
 
 
-def _finish(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
-
-
 class BoundedPort:
     """A port with a limit of open connections. One counts from its accept on, so during its TLS handshake."""
 
@@ -154,8 +149,7 @@ class BoundedPort:
         #: How many places each address has.
         self.taken: Counter[str] = Counter()
         self._tasks = Tasks()
-        self._handshakes = Handshakes(self._loop)
-        self._with_tls = TlsConnections()
+        self._handshakes = Handshakes(self._loop, TlsConnections().accept)
         self._throttled_log = ThrottledLog(log)
 
     def open(self, make: Callable[[Slot], asyncio.Protocol]) -> None:
@@ -193,10 +187,8 @@ class BoundedPort:
             if self._tls is not None:
                 deadline = self._loop.time() + _HANDSHAKE
                 async with asyncio.timeout_at(deadline):
-                    await self._hello(client)
-                    await self._turn(client, slot.address)
-                timeout = max(round(deadline - self._loop.time(), 1), 0.1)
-                await self._with_tls.accept(client, make, self._tls, timeout)
+                    await FirstRecord().begin(client)
+                await self._handshakes.accept(client, slot.address, make, self._tls, deadline)
             else:
                 await self._loop.connect_accepted_socket(make, client)
         except OSError as error:
@@ -208,33 +200,6 @@ class BoundedPort:
         else:
             return True
         return False
-
-    async def _hello(self, client: socket.socket) -> None:
-        """Wait for the first record of a TLS handshake. Raises OSError as `recv`."""
-        record = FirstRecord()
-        while True:
-            readable = self._loop.create_future()
-            self._loop.add_reader(client.fileno(), _finish, readable)
-            try:
-                await readable
-            finally:
-                self._loop.remove_reader(client.fileno())
-            come = record.peek(client)
-            if not come or not record.waits_for_more(client, come):
-                return
-
-    async def _turn(self, client: socket.socket, address: str) -> None:
-        """Wait until the handshake that this task makes may begin."""
-        task = asyncio.current_task()
-        assert task is not None
-        turn = self._loop.create_future()
-
-        def begin() -> asyncio.Task[Any]:
-            _finish(turn)
-            return task
-
-        self._handshakes.add(address, client, begin)
-        await turn
 
     def _begun(self, client: socket.socket, slot: Slot, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""

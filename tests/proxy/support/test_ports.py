@@ -1,11 +1,12 @@
 """Bounded ports: what counts, from when on, and until when."""
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -120,10 +121,15 @@ async def test_a_tls_handshake_begins_with_a_whole_record_and_in_its_turn(
     """Or strangers could have many begin in one turn of the loop."""
     authority, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     hello = authority.hello()
-    turns: list[tuple[str, Callable[[], object]]] = []
-    monkeypatch.setattr(
-        Handshakes, "add", lambda _self, address, _client, begin: turns.append((address, begin))
-    )
+    turns: list[str] = []
+    accept, is_its_turn = Handshakes.accept, asyncio.Event()
+
+    async def later(self: Handshakes, client: socket.socket, address: str, *rest: Any) -> None:
+        turns.append(address)
+        await is_its_turn.wait()
+        await accept(self, client, address, *rest)
+
+    monkeypatch.setattr(Handshakes, "accept", later)
     async with port(Bounds(4, 4), tls) as (bounded, number):
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         for piece in (hello[:3], hello[3:-1]):
@@ -131,13 +137,11 @@ async def test_a_tls_handshake_begins_with_a_whole_record_and_in_its_turn(
             await asyncio.sleep(0.05)
         assert not turns
         writer.write(hello[-1:])
-        await until(lambda: len(turns) == 1)
+        await until(lambda: turns == ["127.0.0.1"])
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await reader.read(1)
-        (address, begin) = turns.pop()
-        assert address == "127.0.0.1"
-        begin()
+        is_its_turn.set()
         assert await reader.read(1) == b"\x16"  # the server's hello
         await _close(writer)
         await until(lambda: bounded.taken.total() == 0)
