@@ -167,7 +167,6 @@ class FakeHost:
         self.operations = operations
         self.latency = Latency(operations.updates)
         self.counters = Counters()
-        self.behind: dict[Connection, None] = {}  # as Connections has it
         self.long_words = LongWords()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)

@@ -24,11 +24,9 @@ from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_o
 from proxy.log.upkeep.snapshot_job import PACE, Answer, Digest, Failed, Job, Written, job_of
 from proxy.log.upkeep.truncation import (
     Overtaken,
-    Step,
     applied_in,
     delete_pages,
     drop_incarnation,
-    no_step,
     truncate_log,
     until_known,
 )
@@ -52,15 +50,9 @@ class WriterGone(WriteFailed):
 
 
 async def write(
-    etcd: Etcd,
-    keys: Keyspace,
-    writer: Registered,
-    *,
-    as_of: int = 0,
-    pace: float = PACE,
-    step: Step = no_step,
+    etcd: Etcd, keys: Keyspace, writer: Registered, *, as_of: int = 0, pace: float = PACE
 ) -> Written:
-    """Write a snapshot of the state as of now, and truncate. `step` is called before each step with its name.
+    """Write a snapshot of the state as of now, and truncate.
 
     `as_of`: of the state as of this revision. Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
     """
@@ -74,16 +66,14 @@ async def write(
     except Compacted as error:
         raise Overtaken(str(error)) from error
     caught = loaded.caught
-    step("clean up")
     guard = Compare(keys.tree, caught.pair.mod_revision)
-    pages = await delete_pages(etcd, keys, caught.record, guard, writer.incarnation, step)
+    pages = await delete_pages(etcd, keys, caught.record, guard, writer.incarnation)
     current = caught.record.current
     ref = None
     if loaded.fell_back or current is None or loaded.log_requests or loaded.log_bytes:
-        ref, state_revision = await _write_pages(etcd, keys, writer, loaded, pace, step)
-        guard = await _publish(etcd, keys, loaded, ref, state_revision, step)
-    step("truncate")
-    entries, more_pages = await _truncate(etcd, keys, guard, writer, loaded, step)
+        ref, state_revision = await _write_pages(etcd, keys, writer, loaded, pace)
+        guard = await _publish(etcd, keys, loaded, ref, state_revision)
+    entries, more_pages = await _truncate(etcd, keys, guard, writer, loaded)
     return Written(
         ref,
         entries,
@@ -122,7 +112,7 @@ async def _judge_disagreements(etcd: Reads, keys: Keyspace, loaded: Loaded) -> N
 
 
 async def _write_pages(
-    etcd: Etcd, keys: Keyspace, writer: Registered, loaded: Loaded, pace: float, step: Step
+    etcd: Etcd, keys: Keyspace, writer: Registered, loaded: Loaded, pace: float
 ) -> tuple[SnapshotRef, int]:
     """Put all pages; returns their entry in the record, and the state page's mod_revision."""
     machine = loaded.machine
@@ -144,15 +134,12 @@ async def _write_pages(
         await asyncio.sleep(max(0.0, len(value) / pace - (asyncio.get_running_loop().time() - began)))
         return answer.revision
 
-    step("put the state page")
     state_revision = await put(keys.state_page(name), captured.state)
     node_pages = session_pages = 0
     for page in captured.session_pages:
-        step("put a page of sessions")
         await put(keys.session_page(name, session_pages), page)
         session_pages += 1
     for page in captured.node_pages:
-        step("put a page of znodes")
         await put(keys.node_page(name, node_pages), page)
         node_pages += 1
     ref = SnapshotRef(
@@ -171,7 +158,7 @@ async def _write_pages(
 
 
 async def _publish(
-    etcd: Etcd, keys: Keyspace, loaded: Loaded, ref: SnapshotRef, state_revision: int, step: Step
+    etcd: Etcd, keys: Keyspace, loaded: Loaded, ref: SnapshotRef, state_revision: int
 ) -> Compare:
     """Name the snapshot in the record; returns the compare that holds from now on. Raises Overtaken."""
     caught = loaded.caught
@@ -182,7 +169,6 @@ async def _publish(
         Compare(keys.tree, caught.pair.mod_revision),
         Compare(keys.state_page(ref.name), state_revision),  # else another process has deleted these pages
     )
-    step("publish")
     txn = Txn(compares, (Txn((), (Put(keys.tree, encode_record(record)),)),))
     answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
     found = await look(etcd, keys)
@@ -198,7 +184,7 @@ async def _publish(
 
 
 async def _truncate(
-    etcd: Etcd, keys: Keyspace, guard: Compare, writer: Registered, loaded: Loaded, step: Step
+    etcd: Etcd, keys: Keyspace, guard: Compare, writer: Registered, loaded: Loaded
 ) -> tuple[int, int]:
     """Delete what the record makes unnecessary; returns how many entries and pages were deleted."""
     found = await look(etcd, keys)
@@ -209,14 +195,13 @@ async def _truncate(
     if record.previous is not None:
         applied = await applied_in(etcd, keys, record.previous.name)
         if applied is not None:
-            entries = await truncate_log(etcd, keys, guard, applied, step)
+            entries = await truncate_log(etcd, keys, guard, applied)
     # The later entries of a proxy that died before its first entry arrived never count.
     living = {incarnation_of(keys, proxy) for proxy in found.proxies}
     left = {keys.parse(kv.key).incarnation for kv in loaded.caught.entries}
     for incarnation in sorted(left - living - loaded.machine.applied.keys()):
-        step("drop an incarnation that never counted")
         await drop_incarnation(etcd, keys, incarnation, 0)
-    return entries, await delete_pages(etcd, keys, record, guard, writer.incarnation, step)
+    return entries, await delete_pages(etcd, keys, record, guard, writer.incarnation)
 
 
 async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:

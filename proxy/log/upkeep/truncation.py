@@ -37,12 +37,6 @@ class Overtaken(Exception):
     """The record has changed, since another snapshot was written; or etcd was compacted meanwhile."""
 
 
-Step = Callable[[str], None]  # called with the name of the next step; tests stop a run there
-
-
-def no_step(_what: str) -> None:
-    """Do nothing: no test observes this run."""
-
 
 async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
@@ -68,7 +62,7 @@ async def applied_in(etcd: Etcd, keys: Keyspace, name: str) -> dict[str, int] | 
 
 
 async def truncate_log(
-    etcd: Etcd, keys: Keyspace, record: Compare, applied: Mapping[str, int], step: Step = no_step
+    etcd: Etcd, keys: Keyspace, record: Compare, applied: Mapping[str, int]
 ) -> int:
     """Delete each incarnation's entries up to its number in `applied`, under the compare `record`.
 
@@ -83,7 +77,6 @@ async def truncate_log(
             continue
         number = first.number
         while number <= last:
-            step("truncate entries")
             following = min(number + ENTRIES_AT_ONCE, last + 1)
             await _delete(etcd, (record,), [Delete(start, keys.entry(incarnation, following))])
             deleted += following - number
@@ -93,12 +86,7 @@ async def truncate_log(
 
 
 async def delete_pages(
-    etcd: Etcd,
-    keys: Keyspace,
-    named: TreeRecord,
-    record: Compare,
-    own: str = "",
-    step: Step = no_step,
+    etcd: Etcd, keys: Keyspace, named: TreeRecord, record: Compare, own: str = ""
 ) -> int:
     """Delete the pages of snapshots that the record does not name and that no living proxy still writes.
 
@@ -127,7 +115,6 @@ async def delete_pages(
         chunks += [rest[start : start + PAGES_AT_ONCE] for start in range(0, len(rest), PAGES_AT_ONCE)]
         try:
             for chunk in chunks:
-                step("delete pages")
                 await _delete(etcd, guards, [Delete(chunk[0], chunk[-1] + b"\0")])
                 deleted += len(chunk)
                 await asyncio.sleep(_PAUSE)

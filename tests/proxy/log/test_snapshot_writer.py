@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from codec.constants import OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
-from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
+from proxy.etcd.model import Compare, Delete, EtcdNoSpace, EtcdUnknown, Get, Put, Txn, TxnResult
 from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.upkeep import snapshot_writer, truncation
@@ -39,6 +40,22 @@ class Crash(Exception):
     """The writer's process ends here."""
 
 
+class _Stepped(FakeEtcdClient):
+    """The client of a writer. `step` is called before each Txn with what that does, as "put sessions"."""
+
+    def __init__(self, tree: Tree, step: Callable[[FakeEtcdClient, str], None]) -> None:
+        super().__init__(tree.store)
+        self._step = step
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        (op,) = txn.success
+        (op,) = op.success if isinstance(op, Txn) else (op,)
+        assert isinstance(op, Put | Delete)
+        (what,) = re.findall(rb"/(tree|log|state|sessions|nodes)\b", op.key)
+        self._step(self, f"{type(op).__name__.lower()} {what.decode()}")
+        return await super().txn(txn, timeout)
+
+
 class CrashAt:
     """Lets a run take so many steps, or go up to the one of a name."""
 
@@ -46,7 +63,7 @@ class CrashAt:
         self.last = last
         self.steps: list[str] = []
 
-    def __call__(self, step: str) -> None:
+    def __call__(self, _client: FakeEtcdClient, step: str) -> None:
         self.steps.append(step)
         if self.last in (step, len(self.steps) - 1):
             raise Crash(step)
@@ -101,7 +118,7 @@ async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() ->
         tree = await busy_tree()
         crash = CrashAt(steps)
         with suppress(Crash):
-            await tree.snapshot("a", crash)
+            await tree.snapshot("a", _Stepped(tree, crash))
         seen.update(crash.steps)
         if steps % 3 == 0:
             await tree.go("a")
@@ -116,16 +133,8 @@ async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() ->
             break
     else:
         pytest.fail("a snapshot takes more than 200 steps")
-    assert seen >= {
-        "clean up",
-        "put the state page",
-        "put a page of sessions",
-        "put a page of znodes",
-        "publish",
-        "truncate",
-        "truncate entries",
-        "delete pages",
-    }
+    puts = {"put state", "put sessions", "put nodes", "put tree"}
+    assert seen == {*puts, "delete log", "delete state", "delete sessions", "delete nodes"}
 
 
 @pytest.mark.long
@@ -174,11 +183,10 @@ class _Stopped(FakeEtcdClient):
 async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
     """A writer is killed with its last Txn under way; its successor cleans up before that arrives."""
     tree = await busy_tree()
-    client = FakeEtcdClient(tree.store)
     before = await tree.record()
 
-    def late(step: str) -> None:
-        if step == "publish":
+    def late(client: FakeEtcdClient, step: str) -> None:
+        if step == "put tree":
             client.fates.append(Fate.LATE)
 
     async def once(request: Callable[[], Awaitable[object]]) -> object:
@@ -188,9 +196,9 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
             raise Crash from error
 
     with mock.patch.object(snapshot_writer, "until_known", once), pytest.raises(Crash):
-        await write(client, tree.keys, Registered("a", tree.revisions["a"]), pace=PACE, step=late)
+        await tree.snapshot("a", _Stepped(tree, late))
     with pytest.raises(Crash):
-        await tree.snapshot("a", CrashAt("put the state page"))
+        await tree.snapshot("a", _Stepped(tree, CrashAt("put state")))
     (answer,) = tree.store.apply_late()
     assert not answer.succeeded
     assert await tree.record() == before
@@ -202,16 +210,15 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
 async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
     for at in range(0, 40, 3):
         tree = await busy_tree()
-        client = FakeEtcdClient(tree.store)
         steps = 0
 
-        def lose(_step: str, at: int = at, client: FakeEtcdClient = client) -> None:
+        def lose(client: FakeEtcdClient, _step: str, at: int = at) -> None:
             nonlocal steps
             if steps == at:
                 client.fates.append(fate)
             steps += 1
 
-        await write(client, tree.keys, Registered("a", tree.revisions["a"]), pace=PACE, step=lose)
+        await tree.snapshot("a", _Stepped(tree, lose))
         await check(tree)
 
 
@@ -237,7 +244,7 @@ async def test_pages_of_a_living_writer_stay() -> None:
     """A truncation that comes late, as that of a proxy that was stopped, while another one writes."""
     tree = await busy_tree()
     with pytest.raises(Crash):
-        await tree.snapshot("a", CrashAt("publish"))
+        await tree.snapshot("a", _Stepped(tree, CrashAt("put tree")))
     unfinished = await tree.snapshots()
     # Nothing to write for b, but much to clean up; a lives and may still be writing.
     assert len(unfinished) == 3

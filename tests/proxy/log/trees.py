@@ -11,7 +11,6 @@ from proxy.log.follow.log_order import Apply, LogOrder
 from proxy.log.record import Registered, create
 from proxy.log.upkeep.snapshot_job import Written
 from proxy.log.upkeep.snapshot_writer import write
-from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
@@ -124,9 +123,10 @@ class Tree:
         for number in range(count):
             await self.create(incarnation, f"/{name}/{number}", data=b"%d" % number)
 
-    async def snapshot(self, incarnation: str, step: Step = no_step) -> Written:
+    async def snapshot(self, incarnation: str, etcd: Etcd | None = None) -> Written:
+        """Write one, by this client of etcd if one is given."""
         writer = Registered(incarnation, self.revisions[incarnation])
-        return await write(self.etcd, self.keys, writer, pace=PACE, step=step)
+        return await write(etcd or self.etcd, self.keys, writer, pace=PACE)
 
     async def record(self) -> TreeRecord:
         return decode_record((await self.pair()).value)
