@@ -1,7 +1,9 @@
-"""Types of command-line arguments: numbers within bounds, and names of a list."""
+"""Types of command-line arguments: numbers within bounds, names of a list, folders to write into."""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 
 def whole(least: int = 1, most: int = 999_999_999) -> Callable[[str], int]:
@@ -60,3 +62,14 @@ def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
         return list(dict.fromkeys(chosen))
 
     return parse
+
+
+def output_folder(value: str) -> Path:
+    """An argparse type: a folder to write into, which need not be there yet."""
+    path = Path(value)
+    above = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not above.is_dir():
+        raise argparse.ArgumentTypeError(f"{value!r}: {above} is not a folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{value!r}: {above} cannot be written to")
+    return path

@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lab.arguments import seconds
+from lab.arguments import output_folder, seconds
 from proof.fuzzing import corpus, libfuzzer
 from proof.fuzzing.target import SLOW, Finding, Target, finding_of
 from proof.fuzzing.targets import TARGETS
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser, output_folder
+from proxy.support.usage import Parser
 
 _BUILD = Path("build/fuzzing")
 _SHOWN = 20  # lines that libFuzzer has said last

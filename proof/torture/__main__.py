@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from lab.arguments import number, whole
+from lab.arguments import number, output_folder, whole
 from lab.servers import BinaryMissing, StartFailed
 from proof.simulation.planted import Planted, planted, read_planted
 from proof.torture import faults
@@ -29,7 +29,7 @@ from proof.torture.cluster import Cluster
 from proof.torture.host import abilities
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser, output_file, output_folder
+from proxy.support.usage import Parser, output_file
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -69,14 +69,3 @@ def output_file(value: str) -> Path:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{value!r} cannot be written")
     return path
-
-
-def output_folder(value: str) -> Path:
-    """An argparse type: a folder to write into, which need not be there yet."""
-    path = Path(value)
-    above = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not above.is_dir():
-        raise argparse.ArgumentTypeError(f"{value!r}: {above} is not a folder")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f"{value!r}: {above} cannot be written to")
-    return path
