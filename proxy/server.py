@@ -21,6 +21,7 @@ from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.session_timer import SessionTimer
 from proxy.log.context import Context, LogSettings
+from proxy.log.follow.log_order import EntriesGone
 from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
@@ -101,7 +102,9 @@ class Server(BaseServer):
             window=tuning.window,
         )
         context = Context(etcd, Keyspace(config.prefix), self._tasks, machine, Stats(), settings, environment)
-        self.log = Log(context, self.watches, sessions, self.stopped_serving, self.disagreed)
+        self.log = Log(
+            context, self.watches, sessions, self.stopped_serving, self.disagreed, self.entries_gone
+        )
         self._status_poller = StatusPoller(
             etcd, self._learned_space, self.log.head.learned_versions, read_metrics
         )
@@ -281,6 +284,10 @@ class Server(BaseServer):
     def disagreed(self, disagreement: Disagreement) -> None:
         """The digest of another proxy differs from ours."""
         self._tasks.start(self.snapshots.judge(disagreement), "find out whose digest is right")
+
+    def entries_gone(self, gone: EntriesGone) -> None:
+        """Entries that had taken effect were deleted from the log."""
+        self.snapshots.entries_gone(gone)
 
 
 def _rules(config: Config, *, has_tls: bool, has_sasl: bool) -> Rules:

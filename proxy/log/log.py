@@ -57,19 +57,20 @@ class Log:
         sessions: SessionKeeper,
         stopped_serving: Callable[[str], None],
         disagreed: Callable[[Disagreement], object],
+        entries_gone: Callable[[EntriesGone], object],
     ) -> None:
         """`context.machine` is the state; `load` fills it.
 
         `stopped_serving(reason)`: the state may be old or wrong; close all connections, and accept none until
         `Contact.in_touch`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
+        `entries_gone`: entries that had taken effect were deleted from the log (`upkeep.deleted_entries`).
         """
         machine, stats, clock = context.machine, context.stats, context.environment.clock
         self.context = context
         self._sessions = sessions
         self.stopped_serving = stopped_serving
         self._disagreed = disagreed
-        #: Called when entries that had taken effect are deleted (`upkeep.deleted_entries`).
-        self.entries_gone: Callable[[EntriesGone], object] = lambda _: None
+        self._entries_gone = entries_gone
         self.machine = machine
         self.stats = stats
         self.living = LivingProxies()
@@ -407,7 +408,7 @@ class Log:
                 )
             case EntriesGone():
                 if not self.is_copy:  # its follower truncates the log, and no proxy writes a snapshot
-                    self.entries_gone(notice)
+                    self._entries_gone(notice)
             case QuotaExceeded(path, what):
                 self._about_path.warn(path, "quota exceeded at %s: %s", what)
             case BudgetSpent(path):

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Callable
 
 from proxy.log.combine.messages import (
-    CONNECT,
     NONCE,
     BadMessage,
     Hello,
@@ -15,7 +14,7 @@ from proxy.log.combine.messages import (
     decode_answer,
     encode_entry,
 )
-from proxy.log.combine.peer_connection import PeerConnection
+from proxy.log.combine.peer_connection import CONNECT, PeerConnection
 from proxy.log.context import Context
 from proxy.log.living import LivingProxies, LivingProxy
 from proxy.support import probe

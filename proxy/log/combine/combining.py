@@ -69,7 +69,7 @@ class Combining:
         client, server = self._client, self._server
         hello = client.hello
         if (
-            (client.connection is None and not server.proxies)  # it has no combiner, and combines for none
+            (client.connection is None and not server.connection_of)  # it has no combiner, and is none
             or hello is None
             or not entry.can_be_combined
             or len(entry.value) > MOST_BYTES
@@ -77,7 +77,7 @@ class Combining:
             or self._living.combiner is None
         ):
             direct(entry)
-        elif server.proxies and server.choice.together:
+        elif server.connection_of and server.choice.together:
             calls = partial(direct, entry), partial(appended, entry)
             server.combiner.add(Offer(hello.incarnation, hello.revision, entry.number, entry.value, *calls))
         elif not client.offer(entry.number, entry.value, partial(direct, entry)):

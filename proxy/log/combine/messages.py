@@ -19,7 +19,6 @@ from schema.keys import LAST_NUMBER
 
 #: Bytes of an entry that is combined. Larger ones gain nothing, and make others wait.
 MOST_BYTES = 64 << 10
-CONNECT = 2.0  # seconds for a connection, and for its hello
 GREETING = b"zketcd combine 1\n"
 NONCE = 16  # bytes
 

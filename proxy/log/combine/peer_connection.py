@@ -5,6 +5,8 @@ from typing import cast
 
 from proxy.log.combine.messages import SignedMessages
 
+CONNECT = 2.0  # seconds for a connection, and for its hello
+
 
 class PeerConnection(asyncio.Protocol):
     """What both ends have in common."""

@@ -9,7 +9,6 @@ from typing import Protocol
 from proxy.log.combine.choice import Choice, Done
 from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.messages import (
-    CONNECT,
     MOST_BYTES,
     NONCE,
     BadMessage,
@@ -20,7 +19,7 @@ from proxy.log.combine.messages import (
     decode_hello,
     encode_entry,
 )
-from proxy.log.combine.peer_connection import PeerConnection
+from proxy.log.combine.peer_connection import CONNECT, PeerConnection
 from proxy.log.context import Context
 from proxy.log.living import LivingProxies
 from proxy.support import probe
@@ -58,8 +57,8 @@ class CombinerServer:
         self.throttled_log = ThrottledLog(log, context.environment.clock)
         #: All, in a dictionary: the order of a set differs from run to run.
         self.connections: dict[_FromProxy, None] = {}
-        #: Those with a hello, by the incarnation of their proxy; one each.
-        self.proxies: dict[str, _FromProxy] = {}
+        #: Those with a hello, by the incarnation of their proxy.
+        self.connection_of: dict[str, _FromProxy] = {}
         self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
         self.choice = Choice()
         self._port: Port | None = None
@@ -72,19 +71,19 @@ class CombinerServer:
 
     def proxy_gone(self, incarnation: str) -> None:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
-        if (connection := self.proxies.get(incarnation)) is not None:
+        if (connection := self.connection_of.get(incarnation)) is not None:
             connection.close()
 
     def applied(self) -> None:
         """Entries of any proxies were applied: the choice may be another one now."""
-        if not self.proxies:
+        if not self.connection_of:
             return
         choice, stats = self.choice, self._context.stats
         usually = choice.usually_together
         done = Done(stats.applied_requests, stats.applied_entries, stats.combined_entries)
         if choice.applied(done, self._context.environment.clock.perf_counter()):
             mode = self.mode.encode()
-            for connection in self.proxies.values():
+            for connection in self.connection_of.values():
                 connection.send(mode)
         if choice.usually_together is not usually:
             probe.current.reached("another choice between combined and direct appends")
@@ -115,16 +114,16 @@ class CombinerServer:
         proxy = self._living.get(hello.incarnation)
         if proxy is None or proxy.revision != hello.revision:
             raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
-        if (former := self.proxies.pop(hello.incarnation, None)) is not None:
+        if (former := self.connection_of.pop(hello.incarnation, None)) is not None:
             self.combiner.forget(hello.incarnation)
             former.close()
-        self.proxies[hello.incarnation] = connection
+        self.connection_of[hello.incarnation] = connection
 
     def leaves(self, connection: "_FromProxy") -> None:
         """The connection is lost."""
         self.connections.pop(connection, None)
-        if self.proxies.get(connection.incarnation) is connection:
-            del self.proxies[connection.incarnation]
+        if self.connection_of.get(connection.incarnation) is connection:
+            del self.connection_of[connection.incarnation]
             self.combiner.forget(connection.incarnation)
 
     def take(self, offer: Offer) -> None:

@@ -17,6 +17,7 @@ from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
 from proxy.log.append.pending import Pending
 from proxy.log.append.syncs import sync_entry
+from proxy.log.follow.log_order import EntriesGone
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.deleted_entries import DeletedEntries
@@ -141,7 +142,6 @@ class Snapshots:
         self._checking = False
         self._length = _LogLength()
         self._deleted = DeletedEntries(replicated.context)
-        replicated.entries_gone = self._deleted.note
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
@@ -173,6 +173,10 @@ class Snapshots:
         """Write a snapshot soon, however little the log holds."""
         self._wanted = True
         self._not_before = 0.0
+
+    def entries_gone(self, gone: EntriesGone) -> None:
+        """Entries that had taken effect were deleted from the log."""
+        self._deleted.note(gone)
 
     async def run(self) -> None:
         """Check every second whether a snapshot is due, and write it, for ever."""

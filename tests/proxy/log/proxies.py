@@ -12,7 +12,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, LogSettings
-from proxy.log.follow.log_order import Apply, LogOrder
+from proxy.log.follow.log_order import Apply, EntriesGone, LogOrder
 from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -63,10 +63,13 @@ class Proxy:
         self.stops: list[str] = []
         self.living: Container[str] = ()  # as of the last load
         self.disagreements: list[Disagreement] = []
+        self.deleted: list[EntriesGone] = []
         self.replies: list[Reply] = []
         settings = settings or LogSettings(lease_seconds=5)
         context = Context(etcd, Keyspace(prefix), self.tasks, new_machine(0), Stats(), settings, environment)
-        self.log = Log(context, self.watches, self, self.stops.append, self.disagreements.append)
+        self.log = Log(
+            context, self.watches, self, self.stops.append, self.disagreements.append, self.deleted.append
+        )
 
     # What the log reports
 

@@ -55,7 +55,6 @@ class Subject:
         self.pressure: Pressure | None = None
         self.distrusted = 0
         self.follower = self
-        self.entries_gone: Callable[[EntriesGone], object] = lambda _: None
         for revision, name in enumerate("abc", 10):
             self.living.add(LivingProxy(name, revision, ProxyValue((1,), "")))
 
@@ -349,7 +348,7 @@ async def test_a_child_saves_what_deleted_entries_have_done(real: World) -> None
     real.subject.incarnation = "a"  # the eldest
     revision = (await tree.etcd.txn(Txn((), (Delete(tree.keys.entry("a", 50)),)), 5)).revision
     assert "/x/59" not in (await load_as_of(tree.etcd, tree.keys)).machine.tree.nodes
-    real.subject.entries_gone(EntriesGone("a", 50, 50, revision))
+    snapshots.entries_gone(EntriesGone("a", 50, 50, revision))
     await run_until(snapshots, lambda: snapshots.stats.written)
     current = (await tree.record()).current
     assert current is not None
