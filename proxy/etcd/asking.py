@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from proxy.etcd.transport import Request, RpcError
+from proxy.etcd.transport import InFlight, RpcError
 from proxy.support.tasks import Tasks
 
 _Answer = bytes | RpcError
@@ -12,7 +12,7 @@ _Answer = bytes | RpcError
 
 def ask(
     tasks: Tasks, work: Coroutine[Any, Any, _Answer], address: str, on_answer: Callable[[_Answer], None]
-) -> Request:
+) -> InFlight:
     """Pass on what `work` returns. A task that is cancelled may not have begun: it has an answer as well."""
 
     def ended(task: asyncio.Task[_Answer]) -> None:

@@ -28,7 +28,7 @@ from proxy.etcd.model import (
 )
 from proxy.etcd.rpc import Call
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import Request
+from proxy.etcd.transport import InFlight
 from proxy.options.etcd import HTTP2
 from proxy.support.environment import HOST, Clock
 
@@ -90,7 +90,7 @@ class EtcdClient:
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
-    ) -> Request:
+    ) -> InFlight:
         """As `txn`, for one that may be committed twice; the answer goes to a callback.
 
         No task has to be started, nor woken. It is sent to other members too while one does not answer.

@@ -17,7 +17,7 @@ import grpc.aio
 
 from proxy.etcd.asking import ask
 from proxy.etcd.tls import Pem, Tls
-from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
+from proxy.etcd.transport import InFlight, Metadata, RpcError, address_of, is_socket
 from proxy.etcd.unix_socket import reachable
 from proxy.support.tasks import Tasks
 
@@ -83,7 +83,7 @@ class GrpcChannel:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> Request:
+    ) -> InFlight:
         """As Channel. grpc.aio has a task for each call in any case."""
         work = self._ask(path, request, timeout, metadata)
         return ask(self._tasks, work, self.address, on_answer)

@@ -4,7 +4,7 @@ grpc.aio spends most of a short call's time on itself (docs/decisions/0007); thi
 Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport. Nothing
 here knows etcd.
 
-From below: frames as bytes, and back; `Sender`, what leaves, as far as the server's windows allow;
+From below: frames as bytes, and back; `FrameSender`, what leaves, as far as the server's windows allow;
 `Http2Call`, one request or a stream of them, with the state of its stream; `Http2Connection`, which gives
 what arrives to its calls; `Http2Channel`, which opens a connection when it is needed. It repeats nothing: a
 call whose connection breaks fails, and so does one that is made right after an attempt to connect has failed.
@@ -25,7 +25,7 @@ import hpack
 
 from proxy.etcd.asking import ask
 from proxy.etcd.tls import Tls, explained
-from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
+from proxy.etcd.transport import InFlight, Metadata, RpcError, address_of, is_socket
 from proxy.etcd.unix_socket import reachable
 from proxy.support.tasks import Tasks
 
@@ -154,7 +154,7 @@ def header_fields(block: bytes) -> dict[str, str]:
 # -- what leaves --------------------------------------------------------------------------------------------
 
 
-class Sender:
+class FrameSender:
     """The sending side of one connection."""
 
     __slots__ = (
@@ -458,7 +458,7 @@ class Http2Connection(asyncio.Protocol):
         """`address` names the server in errors."""
         self.loop = loop
         self.usable = False
-        self.sender = Sender(loop)
+        self.sender = FrameSender(loop)
         self._address = address
         self._calls: dict[int, Http2Call] = {}
         self._next_stream = 1
@@ -741,7 +741,7 @@ class Http2Channel:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> Request:
+    ) -> InFlight:
         """Send a request at once where the connection stands; else a task connects first."""
         connection = self._connection
         if connection is None or not connection.usable:

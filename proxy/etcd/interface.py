@@ -18,7 +18,7 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
-from proxy.etcd.transport import Request
+from proxy.etcd.transport import InFlight
 from proxy.support.latency import Histogram
 
 
@@ -78,7 +78,7 @@ class Etcd(Reads, Protocol):
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
-    ) -> Request:
+    ) -> InFlight:
         """As `txn`, for one that may be committed twice; the answer goes to a callback."""
 
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = ...) -> int:

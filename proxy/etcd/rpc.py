@@ -22,7 +22,7 @@ from proxy.etcd.http2 import Http2Channel
 from proxy.etcd.interface import Calls
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import ByteStream, Channel, Request, RpcError, TransportMissing
+from proxy.etcd.transport import ByteStream, Channel, InFlight, RpcError, TransportMissing
 from proxy.options.etcd import GRPCIO, HTTP2, TRANSPORTS
 from proxy.support.environment import Clock
 from proxy.support.latency import RoundTrip
@@ -206,7 +206,7 @@ class Rpc:
             raise answer
         return answer
 
-    def begin(self, call: Call[_Answer], on_answer: Callable[[_Answer | EtcdError], None]) -> Request:
+    def begin(self, call: Call[_Answer], on_answer: Callable[[_Answer | EtcdError], None]) -> InFlight:
         """Send a request; its answer goes to a callback, once. A task is needed only to get a token first."""
         attempt = _Attempt(self, call, on_answer)
         if self.credentials.incomplete and call.method is not _AUTHENTICATE:
@@ -361,9 +361,9 @@ class _Attempt(Generic[_Answer]):
         self._on_answer: Callable[[_Answer | EtcdError], None] | None = on_answer
         self._renews = renews and call.method is not _AUTHENTICATE
         self._token = rpc.credentials.token
-        self._sent: list[tuple[Endpoint, int, Request]] = []  # each with its start, in nanoseconds
+        self._sent: list[tuple[Endpoint, int, InFlight]] = []  # each with its start, in nanoseconds
         self._unanswered = 0
-        self._instead: Request | None = None  # what gets the token, or a second attempt with a new one
+        self._instead: InFlight | None = None  # what gets the token, or a second attempt with a new one
 
     def get_token(self, stale: str) -> None:
         """Get a token in place of `stale`, then send the request."""

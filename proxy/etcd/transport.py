@@ -35,7 +35,7 @@ class TransportMissing(ValueError):
     """A transport whose library is not installed; the message says how to install it."""
 
 
-class Request(Protocol):
+class InFlight(Protocol):
     """A request that was sent, and may not have its answer yet."""
 
     def cancel(self) -> object:
@@ -70,7 +70,7 @@ class Channel(Protocol):
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> Request:
+    ) -> InFlight:
         """Send one request; its answer goes to a callback, once. `timeout`: seconds, with connecting."""
 
     async def stream(self, path: str, metadata: Metadata = ()) -> ByteStream:

@@ -24,7 +24,7 @@ from proxy.etcd.model import (
 from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.registration import Incarnation
-from proxy.log.append.sent import Form, Header, Sent
+from proxy.log.append.sent import EntryHeader, Form, Sent
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, txns_in_flight
 from proxy.log.follow.watch_guard import WatchGuard
@@ -246,9 +246,9 @@ class Appender:
         self._outbox.gathered()
         self._schedule()
 
-    def _header(self) -> Header:
+    def _header(self) -> EntryHeader:
         checkpoint, digest = self._machine.last_checkpoint
-        return Header(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
+        return EntryHeader(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
     def _send_directly(self, sent: Sent) -> None:
         """Send an entry by a Txn of its own, unless its incarnation is over."""

@@ -14,7 +14,7 @@ from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
-from proxy.log.append.sent import FORMS, STAGES, Form, Header, Learned, Sent, Stage
+from proxy.log.append.sent import FORMS, STAGES, EntryHeader, Form, Learned, Sent, Stage
 from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
@@ -226,7 +226,7 @@ class Outbox:
 
     # -- entries -------------------------------------------------------------------------------------------
 
-    def cut(self, header: Header, *, may_try: bool = False) -> Sent | None:
+    def cut(self, header: EntryHeader, *, may_try: bool = False) -> Sent | None:
         """Make the next entry from the requests that wait; None if there is nothing to send.
 
         While etcd is full, requests that take space are refused. With `may_try` one of them is sent alone.

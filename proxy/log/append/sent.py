@@ -74,7 +74,7 @@ STAGES = {
 _OVER = Stage.OVER
 
 
-class Header(NamedTuple):
+class EntryHeader(NamedTuple):
     """The fields of an entry besides its requests."""
 
     clock: int  # milliseconds since 1970
@@ -92,7 +92,7 @@ class Sent:
     """A number in use: the entry that was sent under it, until the stream has shown the outcome."""
 
     number: int
-    header: Header
+    header: EntryHeader
     original: bytes  # the entry as it was sent first
     size: int  # its bytes before compression
     requests: list[Pending]

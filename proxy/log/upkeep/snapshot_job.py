@@ -45,7 +45,7 @@ class Written(NamedTuple):
         return {"ok": True, **self._asdict(), "ref": pack_snapshot(self.ref)}
 
 
-class Digest(NamedTuple):
+class DigestAnswer(NamedTuple):
     """The digest that was asked for."""
 
     digest: int
@@ -67,7 +67,7 @@ class Failed(NamedTuple):
         return {"ok": False, **self._asdict()}
 
 
-Answer: TypeAlias = Written | Digest | Failed
+Answer: TypeAlias = Written | DigestAnswer | Failed
 
 
 def answer_of(members: Mapping[str, Any]) -> Answer:
@@ -75,6 +75,6 @@ def answer_of(members: Mapping[str, Any]) -> Answer:
     if not members["ok"]:
         return Failed(*(members[name] for name in Failed._fields))
     if "digest" in members:
-        return Digest(int(members["digest"], 16))
+        return DigestAnswer(int(members["digest"], 16))
     _, *rest = Written._fields
     return Written(unpack_snapshot(members["ref"]), *(members[name] for name in rest))

@@ -21,7 +21,7 @@ from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.log.follow.catch_up import Compacted, Loaded, ReadsAsOf
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
-from proxy.log.upkeep.snapshot_job import PACE, Answer, Digest, Failed, Job, Written, job_of
+from proxy.log.upkeep.snapshot_job import PACE, Answer, DigestAnswer, Failed, Job, Written, job_of
 from proxy.log.upkeep.truncation import (
     Overtaken,
     applied_in,
@@ -218,7 +218,7 @@ async def run(etcd: Etcd, job: Job) -> Answer:
     keys = Keyspace(job.prefix)
     try:
         if job.digest_after is not None:
-            return Digest(await digest_at(etcd, keys, job.digest_after))
+            return DigestAnswer(await digest_at(etcd, keys, job.digest_after))
         writer = Registered(job.incarnation, job.revision)
         return await write(etcd, keys, writer, as_of=job.as_of, pace=job.pace)
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:

@@ -21,7 +21,7 @@ from proxy.log.follow.log_order import EntriesGone
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.deleted_entries import DeletedEntries
-from proxy.log.upkeep.snapshot_job import PACE, Answer, Digest, Failed, Job, Written, answer_of
+from proxy.log.upkeep.snapshot_job import PACE, Answer, DigestAnswer, Failed, Job, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.outcome import Disagreement
@@ -349,7 +349,7 @@ class Snapshots:
         if isinstance(answer, Failed):
             log.error("a replay cannot settle whose digest is wrong: %s", answer.error)
             return None
-        assert isinstance(answer, Digest)
+        assert isinstance(answer, DigestAnswer)
         if answer.digest == disagreement.ours:
             log.error(
                 "a replay agrees with this proxy: the state of the proxy %s is wrong",

@@ -9,7 +9,7 @@ from proxy.etcd import rpc
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, Txn, TxnResult
-from proxy.etcd.transport import ByteStream, Metadata, Request, RpcError
+from proxy.etcd.transport import ByteStream, InFlight, Metadata, RpcError
 
 PUT = Txn((), (Put(b"k", b"v"),))
 ANSWER = pb.TxnResponse(succeeded=True, header=pb.ResponseHeader(revision=5)).SerializeToString()
@@ -33,7 +33,7 @@ class Played:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> Request:
+    ) -> InFlight:
         name = path.rpartition("/")[2]
         self.asked.append(name)
         played = self

@@ -16,7 +16,7 @@ from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
-from proxy.log.append.sent import Header
+from proxy.log.append.sent import EntryHeader
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
@@ -247,7 +247,7 @@ def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:
     _, session, again = proxy.established()
     before, gone, after = proxy.attach(again), proxy.attach(again), proxy.attach(again)
     gone.gone = True
-    entries = [proxy.outbox.cut(Header(1, 0, 0, 0)) for _ in range(3)]
+    entries = [proxy.outbox.cut(EntryHeader(1, 0, 0, 0)) for _ in range(3)]
     assert [entry and len(entry.requests) for entry in entries] == [1, 1, None]
     for entry in entries[:2]:
         assert entry is not None
@@ -263,7 +263,7 @@ def test_a_session_that_its_client_gave_up_is_not_opened(proxy: Proxy) -> None:
     """After an outage each client has come many times: such sessions would live for their timeouts."""
     gone, stays = proxy.attach(), proxy.attach()
     gone.gone = True
-    entry = proxy.outbox.cut(Header(1, 0, 0, 0))
+    entry = proxy.outbox.cut(EntryHeader(1, 0, 0, 0))
     assert entry is not None
     for pending, error in ((entry.requests[0], 0), *entry.after):
         pending.callback(pending, 1, error, b"")

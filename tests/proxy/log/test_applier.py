@@ -11,7 +11,7 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.append.sent import Header, Sent
+from proxy.log.append.sent import EntryHeader, Sent
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.log_order import Apply, ProxyCame, ProxyGone
@@ -110,7 +110,7 @@ class World:
         self.applier.apply([self.cut()[1]])
 
     def cut(self) -> tuple[Sent, Apply]:
-        sent = self.outbox.cut(Header(1000, 0, 0, 0))
+        sent = self.outbox.cut(EntryHeader(1000, 0, 0, 0))
         assert sent is not None
         self.position += 1
         return sent, Apply(self.position, "me", sent.number, sent.value)
@@ -201,7 +201,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     world.outbox.set_full(True)
     world.outbox.no_space(sent)
     world.submit(creation("/z"))
-    assert world.outbox.cut(Header(0, 0, 0, 0)) is None
+    assert world.outbox.cut(EntryHeader(0, 0, 0, 0)) is None
     world.applier.apply([Apply(20, "me", 1, sent.value)])
     refused = f"reply 1 {ErrorCode.SYSTEM_ERROR}"
     # The session is another proxy's, so the sync has moved.

@@ -12,7 +12,7 @@ from codec.jute import Acl
 from proxy.log.append import outbox
 from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
-from proxy.log.append.sent import Header
+from proxy.log.append.sent import EntryHeader
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_terms
@@ -95,7 +95,7 @@ class Proxy:
 
     def sends(self, clock: int = 5000) -> int:
         """How many requests the next entry has; 0 for no entry."""
-        sent = self.outbox.cut(Header(clock, 0, 0, 0))
+        sent = self.outbox.cut(EntryHeader(clock, 0, 0, 0))
         return 0 if sent is None else len(sent.requests)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from codec.constants import ErrorCode, OpCode
 from proxy.log.append.outbox import Outbox, is_metered
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.append.sent import Form, Header, Sent
+from proxy.log.append.sent import EntryHeader, Form, Sent
 from proxy.log.append.syncs import Asked, needs_no_entry
 from schema.entry import Kind, decode_entry
 from tests import golden
 
 SCRIPT = Path(__file__).with_name("outbox.txt")
-HEADER = Header(123, 2, 64, 99)
+HEADER = EntryHeader(123, 2, 64, 99)
 _KINDS = {
     "create": (Kind.CLIENT, OpCode.CREATE),
     "unwanted": (Kind.CLIENT, OpCode.CREATE),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from proxy.log.upkeep.snapshot_job import Answer, Digest, Failed, Job, Written, answer_of, job_of
+from proxy.log.upkeep.snapshot_job import Answer, DigestAnswer, Failed, Job, Written, answer_of, job_of
 from schema.record import SnapshotRef
 
 _REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 1 << 63)
@@ -21,7 +21,7 @@ def test_jobs(job: Job) -> None:
     [
         Written(_REF, 1, 2, 3, 4, 5, 6.5),
         Written(None, 0, 0, 0, 0, 0, 0.1),
-        Digest(1 << 63),
+        DigestAnswer(1 << 63),
         Failed("why"),
         Failed("why", is_overtaken=True),
         Failed("why", is_gone=True),

@@ -10,7 +10,7 @@ from codec.jute import INT, OPEN_ACL, Acl, pack_string
 from proxy.log.append import space
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
-from proxy.log.append.sent import Header
+from proxy.log.append.sent import EntryHeader
 from proxy.log.append.space import Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -82,7 +82,7 @@ class World(logging.Handler):
         for fields in (None, operation.decode(request.body, 0)[0])[: 1 + twice]:
             self.space._given_back.clear()  # it is not applied
             self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
-            sent = self.outbox.cut(Header(1, 0, 0, 0))
+            sent = self.outbox.cut(EntryHeader(1, 0, 0, 0))
             if sent is not None:
                 self.outbox.settle(sent.number)
             else:
@@ -204,8 +204,8 @@ def test_a_refused_request_behind_others_is_counted_once() -> None:
     for words in (["sync"], ["create", "/c", "200000"]):
         request = _request(words)
         world.outbox.submit(Pending(Kind.CLIENT, 1, request.opcode, (), request.body))
-    assert world.outbox.cut(Header(1, 0, 0, 0)) is not None
-    assert world.outbox.cut(Header(1, 0, 0, 0)) is None
+    assert world.outbox.cut(EntryHeader(1, 0, 0, 0)) is not None
+    assert world.outbox.cut(EntryHeader(1, 0, 0, 0)) is None
     assert world.stats.growth_refused == 1
 
 

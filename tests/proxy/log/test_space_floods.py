@@ -12,7 +12,7 @@ from codec.packets import MULTI_HEADER
 from lab import records
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
-from proxy.log.append.sent import Header
+from proxy.log.append.sent import EntryHeader
 from proxy.log.append.space import JUDGED_AT_ONCE, Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
@@ -71,7 +71,7 @@ class World:
         for pending in requests:
             self.outbox.submit(pending)
         before = self.appended
-        while (sent := self.outbox.cut(Header(1, 0, 0, 0))) is not None or self.outbox.has_next:
+        while (sent := self.outbox.cut(EntryHeader(1, 0, 0, 0))) is not None or self.outbox.has_next:
             if sent is None:
                 continue
             self.appended += 1
