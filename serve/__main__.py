@@ -331,7 +331,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             await server.take_entries(listeners["peer"])
         if channel is not None:  # its ports have come only now
             await _start_admin(prepared, server, listeners, admin, place)
-        archiving = _begin_beside(config, server, access, tasks, stack)
+        archiving = _begin_side_tasks(config, server, access, tasks, stack)
         await control.open()
         stack.callback(control.close)
         report_ready()
@@ -369,10 +369,10 @@ def _new_server(
     )
 
 
-def _begin_beside(
+def _begin_side_tasks(
     config: Config, server: Server, access: Access, tasks: Tasks, stack: AsyncExitStack
 ) -> Archiving | None:
-    """Begin what works beside a server that has started: the watches over this process, and the archive."""
+    """Begin what works alongside a started server: the watches over this process, and the archive."""
     tasks.start(watch_pauses(server.process.pauses, config.pause_warn / 1000), "watch for pauses")
     watchdog = WatchdogThread(Watchdog(server, asyncio.get_running_loop(), limit_of(config.max_staleness)))
     watchdog.start()
