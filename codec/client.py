@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from codec import packets
-from codec.constants import CreateMode, ErrorCode, EventType, KeeperOpCode, OpCode, Xid
+from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, LONG, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
@@ -142,11 +142,6 @@ class Part(NamedTuple):
     error: int
     path: str | None = None
     stat: Stat | None = None
-
-
-# The events that end a watch, by the request that set it.
-ENDS_DATA_WATCH = frozenset({EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED})
-ENDS_CHILD_WATCH = frozenset({EventType.NODE_DELETED, EventType.NODE_CHILDREN_CHANGED})
 
 
 # -- what can be asked ---------------------------------------------------------------------------------------

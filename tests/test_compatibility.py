@@ -137,6 +137,7 @@ def test_what_zookeeper_does_not_have_is_keepers_alone() -> None:
 
 
 def test_the_errors_that_are_sent() -> None:
+    """Those that the proxy names: it has no use for others."""
     sources = "\n".join(path.read_text() for path in (REPOSITORY / "proxy").rglob("*.py"))
     sent = set(re.findall(r"\bErrorCode\.([A-Z_]+)\b", sources))
     assert {name for name, row in table("error").items() if row.is_answered} == sent

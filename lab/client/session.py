@@ -16,7 +16,7 @@ from codec import client as zk
 from codec.client import NO_SESSION, Dialogue, answer_of
 from codec.client import MultiFailed as MultiFailed
 from codec.client import ZooKeeperError as ZooKeeperError
-from codec.constants import ErrorCode, OpCode, Xid
+from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
 from lab.client.meter import Meter
 
@@ -29,6 +29,8 @@ SESSION_TIMEOUT_MS = 30_000
 #: How long `connect` tries.
 TIMEOUT_S = 60.0
 _PAUSE_S = 0.1
+_END_DATA_WATCHES = (EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED)
+_END_CHILD_WATCHES = (EventType.NODE_DELETED, EventType.NODE_CHILDREN_CHANGED)
 
 
 class ConnectionLost(Exception):
@@ -239,7 +241,7 @@ class Session(asyncio.Protocol):
 
     def _notify(self, event: zk.Event) -> None:
         self.meter.notified()
-        for of_children, ends in ((False, zk.ENDS_DATA_WATCH), (True, zk.ENDS_CHILD_WATCH)):
+        for of_children, ends in ((False, _END_DATA_WATCHES), (True, _END_CHILD_WATCHES)):
             if event.type in ends:
                 for watch in self._watches.pop((of_children, event.path), ()):
                     watch.fire(event)
