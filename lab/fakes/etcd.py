@@ -18,7 +18,7 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
-from proxy.etcd.transport import Request
+from proxy.etcd.transport import InFlight
 
 __all__ = ["FakeEtcd", "FakeEtcdClient", "Fate"]
 
@@ -110,7 +110,7 @@ class FakeEtcdClient:
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
-    ) -> Request:
+    ) -> InFlight:
         """As `txn`, but the answer goes to a callback."""
 
         async def ask() -> None:

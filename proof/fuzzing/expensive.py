@@ -21,8 +21,8 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
 from lab.records import EVERY_REQUEST, fields_of
-from proxy.frontend.limits import LIMITS
 from proxy.frontend.authentication import AuthEntries
+from proxy.frontend.limits import LIMITS
 from proxy.state.capture import new_machine
 from proxy.state.effect import Effect
 from proxy.state.machine import CHECKPOINT_EVERY

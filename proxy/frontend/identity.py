@@ -10,8 +10,8 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader
 from codec.longs import hex64
 from proxy.frontend.authentication import SaslAnswer
-from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.request_logs import RequestLogs
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address

@@ -13,8 +13,8 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG
 from codec.packets import REQUEST_HEADER
-from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import Marked, Received, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine

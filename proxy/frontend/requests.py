@@ -231,7 +231,7 @@ class RequestQueue:
             del packets[:count]
 
     def count_kept(self, count: int, size: int) -> None:
-        """Count requests, and their bytes, that are kept outside of the queue; less than 0: that left there."""
+        """Count requests that are kept elsewhere, and their bytes; less than 0: that have left there."""
         self.count += count
         self.size += size
 

@@ -13,8 +13,8 @@ from codec.constants import OpCode
 from codec.errors import MalformedPacket
 from codec.longs import hex64
 from codec.operation_names import operation_name
-from proxy.frontend.replies import Wire
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.replies import Wire
 from proxy.options.top import TopOptions
 from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, MULTI_READ

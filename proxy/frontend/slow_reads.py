@@ -27,8 +27,8 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from codec.constants import ErrorCode
-from proxy.frontend.order import SlowRead
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.order import SlowRead
 from proxy.log.slices import Slices, StateWorker
 from proxy.state.operation import Sees
 from proxy.state.pause import Lengths, TooMuch

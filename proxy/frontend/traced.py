@@ -15,6 +15,7 @@ from codec.keeper import OpeningFramer
 from codec.longs import hex64
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
+from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.requests import Marked, Received, Write
 from proxy.state.effect import path_of

@@ -19,8 +19,8 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from proxy.frontend.order import SlowRead
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.order import SlowRead
 from proxy.frontend.slow_reads import ClientRead, ReadSlices, SlowReads
 from proxy.log.slices import SLICE, StateWorker
 from proxy.state.operation import Sees

@@ -37,7 +37,6 @@ class Overtaken(Exception):
     """The record has changed, since another snapshot was written; or etcd was compacted meanwhile."""
 
 
-
 async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
     for _ in range(_TRIES):
@@ -61,9 +60,7 @@ async def applied_in(etcd: Etcd, keys: Keyspace, name: str) -> dict[str, int] | 
         return None
 
 
-async def truncate_log(
-    etcd: Etcd, keys: Keyspace, record: Compare, applied: Mapping[str, int]
-) -> int:
+async def truncate_log(etcd: Etcd, keys: Keyspace, record: Compare, applied: Mapping[str, int]) -> int:
     """Delete each incarnation's entries up to its number in `applied`, under the compare `record`.
 
     Returns about how many were deleted. Raises Overtaken, EtcdError.
@@ -85,9 +82,7 @@ async def truncate_log(
     return deleted
 
 
-async def delete_pages(
-    etcd: Etcd, keys: Keyspace, named: TreeRecord, record: Compare, own: str = ""
-) -> int:
+async def delete_pages(etcd: Etcd, keys: Keyspace, named: TreeRecord, record: Compare, own: str = "") -> int:
     """Delete the pages of snapshots that the record does not name and that no living proxy still writes.
 
     A writer publishes only under the record that it began with, so snapshots older than the record will never

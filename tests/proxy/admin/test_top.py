@@ -4,8 +4,8 @@ from codec.client import Request, get, packet, set_data
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.admin.top import document, lines
-from proxy.frontend.replies import NARROW
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.replies import NARROW
 from proxy.frontend.sampling import Sampling
 from proxy.options.top import TopOptions
 from tests.proxy.admin.subjects import subject_of

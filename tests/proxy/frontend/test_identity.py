@@ -15,8 +15,8 @@ from cryptography.x509.oid import NameOID
 from codec.constants import ErrorCode
 from codec.jute import INT, pack_string
 from lab.servers.tls import Authority
-from proxy.frontend.identity import ClientIdentity, Negotiation
 from proxy.frontend.authentication import SaslAnswer
+from proxy.frontend.identity import ClientIdentity, Negotiation
 from proxy.sasl.exchange import Failed, Step
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.support.counters import Counters

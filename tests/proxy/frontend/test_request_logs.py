@@ -10,9 +10,9 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.jute import INT, Acl, pack_acls, pack_string
 from codec.packets import MULTI_HEADER
+from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.requests import Write
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED

@@ -10,8 +10,8 @@ from codec.constants import KeeperOpCode, OpCode, Xid
 from codec.operation_names import operation_name
 from codec.packets import MULTI_HEADER
 from lab import records
-from proxy.frontend.replies import NARROW
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.replies import NARROW
 from proxy.frontend.sampling import NEVER, Sampling
 from proxy.options.top import TopOptions
 from proxy.state.ops import EXTENDED_PARTS, MULTI_READ

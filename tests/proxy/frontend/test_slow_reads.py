@@ -15,8 +15,8 @@ from codec.jute import INT, LONG, OPEN_ACL, pack_acls, pack_buffer, pack_string,
 from codec.packets import MULTI_HEADER
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
-from proxy.frontend.order import SlowRead
 from proxy.frontend.client_info import ClientInfo
+from proxy.frontend.order import SlowRead
 from proxy.frontend.turns import StateGate
 from proxy.log.slices import StateWorker
 from proxy.state import node

@@ -9,9 +9,9 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
+from proxy.frontend.authentication import SaslAnswer
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.authentication import SaslAnswer
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
 from proxy.traces.span import Decision, Span, Tracer

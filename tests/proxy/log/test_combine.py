@@ -76,7 +76,7 @@ class Cluster(World):
     async def joined(self, proxies: list[Proxy]) -> None:
         """Wait until all proxies but the first append by it."""
         first = _server(proxies[0])
-        await until(lambda: len(first.proxies) == len(proxies) - 1)
+        await until(lambda: len(first.connection_of) == len(proxies) - 1)
         await until(lambda: all(_client(proxy).connection for proxy in proxies[1:]))
 
 
@@ -368,7 +368,7 @@ async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> Non
     proxies = await cluster.three()
     host = _server(proxies[0])
     host.proxy_gone(proxies[2].log.incarnation)
-    await until(lambda: len(host.proxies) == 1)
+    await until(lambda: len(host.connection_of) == 1)
     await cluster.joined(proxies)
 
 
@@ -469,7 +469,7 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
-    assert not _server(proxy).proxies
+    assert not _server(proxy).connection_of
 
 
 async def test_a_stranger_who_says_nothing_is_cut_off(
@@ -477,9 +477,9 @@ async def test_a_stranger_who_says_nothing_is_cut_off(
 ) -> None:
     monkeypatch.setattr(server, "CONNECT", 0.2)
     proxies = await cluster.three()
-    others = dict(_server(proxies[0]).proxies)
+    others = dict(_server(proxies[0]).connection_of)
     assert await _talk(_port(proxies[0]))
-    assert _server(proxies[0]).proxies == others, "proxies that have said hello stay"
+    assert _server(proxies[0]).connection_of == others, "proxies that have said hello stay"
 
 
 async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
@@ -492,15 +492,15 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     """The combiner may learn later than the proxy that its last connection is lost."""
     first, second, _ = await cluster.three()
     host, name = _server(first), second.log.incarnation
-    former = host.proxies[name]
+    former = host.connection_of[name]
     with mock.patch.object(Combiner, "forget") as forget, mock.patch.object(former, "close") as close:
         _, writer, _ = await _entered(first, _hello(second))
-        await until(lambda: host.proxies[name] is not former)
+        await until(lambda: host.connection_of[name] is not former)
         assert close.call_count == 1
         assert forget.call_args_list == [mock.call(name)], "it appends itself what it has offered before"
         host.leaves(former)
         assert forget.call_count == 1
-    assert len(host.proxies) == 2
+    assert len(host.connection_of) == 2
     writer.close()
     await writer.wait_closed()
 

@@ -9,7 +9,7 @@ import pytest
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
-from proxy.etcd.transport import Request
+from proxy.etcd.transport import InFlight
 from proxy.log.context import LogSettings
 from proxy.log.follow import question
 from schema.keys import Keyspace
@@ -41,7 +41,7 @@ class LateClient(FakeEtcdClient):
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
-    ) -> Request:
+    ) -> InFlight:
         if not all(isinstance(op, Get) for op in txn.success):
             return super().begin_txn(txn, timeout, on_answer)
         self.reads += 1
