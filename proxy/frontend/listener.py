@@ -109,7 +109,7 @@ class ClientListener:
         letting_in.add_done_callback(partial(self._ended, newcomer))
 
     def _ended(self, newcomer: _Newcomer, _letting_in: asyncio.Task[None]) -> None:
-        """A client is let in, or not. The task may not have begun, if it is cancelled."""
+        """There is a connection now, or none. A task that is cancelled may not have begun."""
         self._waiting.pop(newcomer, None)
         if not newcomer.is_let_in:
             newcomer.client.close()

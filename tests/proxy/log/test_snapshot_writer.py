@@ -41,18 +41,18 @@ class Crash(Exception):
 
 
 class _Stepped(FakeEtcdClient):
-    """The client of a writer. `step` is called before each Txn with what that does, as "put sessions"."""
+    """Calls `step` before each Txn that writes, with what that does, as "put sessions"."""
 
     def __init__(self, tree: Tree, step: Callable[[FakeEtcdClient, str], None]) -> None:
         super().__init__(tree.store)
         self._step = step
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        (op,) = txn.success
-        (op,) = op.success if isinstance(op, Txn) else (op,)
-        assert isinstance(op, Put | Delete)
-        (what,) = re.findall(rb"/(tree|log|state|sessions|nodes)\b", op.key)
-        self._step(self, f"{type(op).__name__.lower()} {what.decode()}")
+        op = txn.success[0]
+        op = op.success[0] if isinstance(op, Txn) else op
+        if isinstance(op, Put | Delete):
+            (what,) = re.findall(rb"/(tree|log|state|sessions|nodes)\b", op.key)
+            self._step(self, f"{type(op).__name__.lower()} {what.decode()}")
         return await super().txn(txn, timeout)
 
 
