@@ -15,6 +15,7 @@ from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
+from lab.servers.prepared import PreparedServer
 from lab.servers.process import lives
 from tests.faults import failing_takeover
 
@@ -73,6 +74,39 @@ def test_the_first_process_leads_to_the_one_that_serves(server: Upgradable) -> N
         assert server.upgrade() == f"process {server.serving} has taken over\n"
         serving.add(server.serving)
     assert len(serving) == 3
+
+
+class Ended(PreparedServer, UpgradableServer):
+    """A zketcd that gets SIGTERM at a moment of its end: `prelude` says which."""
+
+
+_AS_IT_STOPS = """
+import os, signal
+from proxy.server import Server
+stop = Server.stop
+async def stopping(self):
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stop(self)
+Server.stop = stopping
+"""
+_BEHIND_ITS_LOOP = """
+import os, signal
+from proxy.support import logs
+logs.finish = lambda: os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize("prelude", [_AS_IT_STOPS, _BEHIND_ITS_LOOP])
+def test_a_signal_for_the_first_process_as_it_hands_over_is_passed_on(
+    etcd_server: EtcdServer, etcd_prefix: str, prelude: str
+) -> None:
+    """It was lost, or ended the first process alone: nothing could stop the one that served."""
+    server = Ended(etcd_server.endpoint, prefix=etcd_prefix)
+    server.prelude = prelude
+    with server:
+        server.upgrade()
+        assert server.wait() == 0
+        assert "draining" in server.log_text()
 
 
 def test_an_id_that_serves_no_longer_names_the_process_that_does(server: Upgradable) -> None:
