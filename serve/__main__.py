@@ -341,7 +341,9 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         failed = loop.create_task(server.failed())
         successor = await upgraded(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
         if successor and channel is None and supervisor.is_needed():
-            supervisor.keep_signals(loop, (signal.SIGTERM,) if stopped.is_set() else ())
+            supervisor.pass_on_to(successor, loop)
+            if stopped.is_set():  # it came too late for this process
+                signal.raise_signal(signal.SIGTERM)
         await _raise_fault((failed, etcd_ended), archiving)
         if successor:
             await admin.aclose()  # first: its port is the new process's, and this one is "not ready" now

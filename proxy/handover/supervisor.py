@@ -11,7 +11,8 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from proxy.handover.names import serving
@@ -19,7 +20,6 @@ from proxy.handover.names import serving
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = (*_ENDING, signal.SIGUSR2, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
-_kept: list[int] = []  # signals that came before this program
 
 
 def is_needed(environment: Mapping[str, str] = os.environ) -> bool:
@@ -42,24 +42,23 @@ def obstacle() -> str:
     return ""
 
 
-def keep_signals(loop: asyncio.AbstractEventLoop, earlier: Collection[int] = ()) -> None:
-    """Keep signals for this program from now on: they are for the process that has taken over.
+def pass_on_to(successor: int, loop: asyncio.AbstractEventLoop) -> None:
+    """Pass signals on to the process that has taken over, until this one is this program."""
 
-    `earlier`: those that nothing has heeded. Call it in the main thread.
-    """
-    _kept.extend(earlier)
+    def pass_on(signum: int, _frame: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(successor, signum)
+
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     for signum in _PASSED_ON:
         loop.remove_signal_handler(signum)
-        signal.signal(signum, lambda arrived, _frame: _kept.append(arrived))
+        signal.signal(signum, pass_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
 def become() -> None:
-    """Continue as this program. Signals wait meanwhile, also those that were kept."""
+    """Continue as this program. Signals wait meanwhile."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-    for signum in _kept:
-        signal.raise_signal(signum)
     safe_path = ["-P"] if sys.flags.safe_path else []
     os.execv(sys.executable, [sys.executable, *safe_path, "-m", __name__])
 
