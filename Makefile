@@ -181,7 +181,7 @@ TEST_PROCESSES ?= 4
 .PHONY: test unit properties pythons lint format
 test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python, and look for gone pins
 	$(PYTEST) --numprocesses $(TEST_PROCESSES) $(ARGS)
-	@$(if $(ARGS),,tools/test_pythons.sh --quiet --numprocesses 2)
+	@$(if $(ARGS),,HYPOTHESIS_PROFILE=quick tools/test_pythons.sh --quiet)
 	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only prints.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
@@ -192,7 +192,7 @@ properties: setup-dev ## Run the property tests with forty times as many example
 	HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses 2 --timeout 3600 -m "hypothesis and not real" $(ARGS)
 
 pythons: setup-dev ## Run the unit tests on the other Pythons from 3.11 to 3.14 that this machine has
-	@tools/test_pythons.sh --all --numprocesses 2 $(ARGS)
+	@tools/test_pythons.sh --all $(ARGS)
 
 lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)
@@ -208,8 +208,8 @@ test-etcd-versions: setup-test ## Run the tests of etcd's answers, of faults and
 		tests/proxy/etcd tests/proxy/log tests/faults tests/compat $(ARGS) || exit; done
 
 .PHONY: test-zookeeper-versions
-test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has
-	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version $(PYTEST) \
+test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has, with six times as many random scripts as `make test`
+	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version ZKETCD_DIFF_SCRIPTS=50 $(PYTEST) \
 		--numprocesses $(TEST_PROCESSES) tests/compat $(ARGS) || exit; done
 
 .PHONY: check-debs

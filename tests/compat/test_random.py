@@ -16,7 +16,7 @@ from tests.compat.side import Server
 pytestmark = pytest.mark.real
 
 FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
-SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "16"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "8"))
 STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
 
 
