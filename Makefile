@@ -131,7 +131,7 @@ bench: setup-test ## Measure zketcd, real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)
 
 .PHONY: scenarios
-scenarios: setup-test ## Measure the long scenarios: many clients, a million znodes, a distant etcd, overload
+scenarios: setup-test ## Measure the long scenarios: many proxies, a million znodes, a distant etcd, ClickHouse
 	@exec $(VENV)/python -m bench.scenarios $(ARGS)
 
 .PHONY: reference

@@ -12,7 +12,7 @@ Way of one measurement:
 
 `documents` writes the tables of what was found into the documents.
 
-`scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload; `stages`
+`scenarios` holds what is no plain load: idle sessions, a million znodes, a far etcd, long requests; `stages`
 runs the proxy alone, to show what its parts cost.
 
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the

@@ -28,7 +28,6 @@ NO_NODE = -101
 INT = Struct(">i")
 HEADER = Struct(">iii")  # packet length, xid, opcode
 REPLY = Struct(">iiqi")  # packet length, xid, zxid, error
-SESSION = Struct(">12xqi")  # (packet length, protocol version, timeout in ms), session id, password length
 MULTI_HEADER = Struct(">i?i")  # type, done, error
 
 REPLY_SIZE = REPLY.size
@@ -79,15 +78,9 @@ def multi_part(opcode: int, body: bytes) -> bytes:
     return MULTI_HEADER.pack(opcode, False, -1) + body
 
 
-def connect_packet(timeout_ms: int, session: int = 0, password: bytes = bytes(16)) -> bytes:
-    """ConnectRequest for a new session, or for one that continues, in the form with the read-only byte."""
-    return frame(pack_connect(session=session, password=password, timeout_ms=timeout_ms))
-
-
-def session_of(response: bytes) -> tuple[int, bytes]:
-    """The session's id and password in a ConnectResponse with its length prefix; id 0: it was refused."""
-    session, size = SESSION.unpack_from(response)
-    return session, response[SESSION.size : SESSION.size + size]
+def connect_packet(timeout_ms: int) -> bytes:
+    """ConnectRequest for a new session, in the form with the read-only byte."""
+    return frame(pack_connect(timeout_ms=timeout_ms))
 
 
 def decode_stat(body: bytes) -> Stat:

@@ -1,4 +1,4 @@
-"""What the workloads do not show: crowds of watchers, idle sessions, memory, starts, a far etcd, overload.
+"""What the workloads do not show: idle sessions, memory, starts, a far etcd, long requests, upgrades, moves.
 
 `python -m bench.scenarios` runs them beside real ZooKeeper where it can do the same, prints Markdown tables
 and writes JSON. Each file holds one scenario, a function of its size that returns a `Table`; `crowd` holds

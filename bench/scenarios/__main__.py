@@ -20,17 +20,12 @@ from bench.scenarios import (
     clickhouse_deployed,
     delay,
     deployed,
-    endings,
-    fanout,
-    growth,
-    herd,
     idle,
     insert,
     large,
     markdown,
     memory,
     move,
-    overload,
     pipeline,
     session_mix,
     sidecars,
@@ -38,7 +33,6 @@ from bench.scenarios import (
     standby,
     turns,
     upgrade,
-    watched,
 )
 from lab.arguments import number
 from lab.servers import BinaryMissing, StartFailed
@@ -46,13 +40,8 @@ from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
-    "fanout": fanout.run,
-    "watched": watched.run,
-    "herd": herd.run,
-    "endings": endings.run,
     "idle": idle.run,
     "memory": memory.run,
-    "growth": growth.run,
     "sidecars": sidecars.run,
     "session-mix": session_mix.run,
     "snapshots": snapshots.run,
@@ -62,7 +51,6 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "insert": insert.run,
     "delay": delay.run,
     "deployed": deployed.run,
-    "overload": overload.run,
     "move": move.run,
     "standby": standby.run,
     "pipeline": pipeline.run,

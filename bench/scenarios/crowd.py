@@ -34,15 +34,13 @@ class Crowd:
                 raise Stalled("the socket's send buffer is full: the server doesn't read")
         self.arrivals(reply_size)
 
-    def arrivals(self, size: int) -> list[float]:
-        """Wait until every session has got `size` more bytes: when each had, ascending (perf_counter, s)."""
+    def arrivals(self, size: int) -> None:
+        """Wait until every session has got `size` more bytes."""
         left = dict.fromkeys(self._by_descriptor, size)
-        moments = []
         while left:
             ready = self._poller.poll(STALL_SECONDS)
             if not ready:
                 raise Stalled(f"nothing for {STALL_SECONDS:.0f} s on {len(left)} sessions")
-            now = time.perf_counter()
             for descriptor, _ in ready:
                 data = self._by_descriptor[descriptor].recv(1 << 16)
                 if not data:
@@ -52,8 +50,6 @@ class Crowd:
                 left[descriptor] -= len(data)
                 if not left[descriptor]:
                     del left[descriptor]
-                    moments.append(now)
-        return moments
 
     def stay(self, seconds: float, ping_every: float) -> None:
         """Do nothing but ping, for so long; the pings spread over each interval as real clients' do."""

@@ -29,9 +29,9 @@ def test_a_table_shows_three_digits_that_count() -> None:
 
 def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["fanout", "fan-out"])
+        main(["idle", "idler"])
     assert ended.value.code == 2
-    assert "'fan-out' is none of fanout, " in capsys.readouterr().err
+    assert "'idler' is none of idle, " in capsys.readouterr().err
 
 
 @pytest.mark.real
