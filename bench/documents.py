@@ -23,7 +23,6 @@ from bench.report import (
 )
 from bench.run import Results
 from bench.scenarios import Table, markdown
-from bench.scenarios.__main__ import SCENARIOS
 from bench.workloads import Cell
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
@@ -38,7 +37,6 @@ SUMMARY = ("get", "create", "set", "multi")
 
 _MARK = re.compile(r"<!-- results: (?P<name>[a-z-]+) -->\n(?P<body>.*?)<!-- end -->\n", re.DOTALL)
 _OPENING = "<!-- results: "
-_NOT_MEASURED = "(Not among the committed results yet.)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def filled(text: str, blocks: Mapping[str, str]) -> str:
     """The text with each marked place filled by the block of its name.
 
-    Raises BenchError for a mark without its end, or of a name that nothing fills.
+    Raises BenchError for a mark without its end, or of a name that no result fills.
     """
 
     def fill(mark: re.Match[str]) -> str:
@@ -100,19 +98,15 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def blocks(folder: Path) -> dict[str, str]:
-    """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's.
-
-    The folder must be there: else each table would be replaced by the words that it was not measured.
-    """
+    """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's."""
     if not folder.is_dir():
         raise BenchError(f"{folder} is no folder")
-    names = ("reference", "speed-table", "summary", "planning", *SCENARIOS)
-    found = dict.fromkeys(names, _NOT_MEASURED)
     reference, scenarios = folder / "reference.json", folder / "scenarios.json"
-    found |= _read(_of_reference, reference)
-    found |= _read(_of_scenarios, scenarios)
-    found |= _read(_for_planning, reference, scenarios)
-    return found
+    return {
+        **_read(_of_reference, reference),
+        **_read(_of_scenarios, scenarios),
+        **_read(_for_planning, reference, scenarios),
+    }
 
 
 def _read(use: Callable[..., dict[str, str]], *paths: Path) -> dict[str, str]:
