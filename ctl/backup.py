@@ -26,11 +26,11 @@ from proxy.state.node import Node
 from proxy.support.files import new_file, new_folder, sync_folder
 from schema.paths import parent_of
 from schema.znode import session_of
+from schema.zxids import next_epoch
 
 _PARTIAL = ".partial"
 _TIME = "%Y%m%dT%H%M%SZ"
 _TOGETHER = 1000  # znodes of one write
-_MOST_EPOCHS = 1 << 31
 
 
 class _Parent:
@@ -46,16 +46,17 @@ class _Parent:
 
 
 def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int, now: datetime) -> Output:
-    """Write a backup into the folder, then delete all but the newest `keep`; 0 keeps all. Raises OSError.
+    """Write a backup into the folder, then delete all but the newest `keep`; 0 keeps all.
 
     Backups of one prefix have its name and the time; nothing else in the folder is touched. Those with
-    a later time are of a host whose clock was or is wrong: they are neither counted nor deleted.
+    a later time are of a host whose clock was or is wrong: they are neither counted nor deleted. Raises
+    OSError, and ValueError if no epoch of zxids is left.
     """
     name = prefix.strip("/").replace("/", "+")
     target = folder / f"{name}-{now:{_TIME}}"
     if target.exists():
         raise CommandFailed(f"{target} is there already: run the command again in a second")
-    zxid = _next_epoch(machine)
+    zxid = next_epoch(machine.zxid)
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:
@@ -90,14 +91,6 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
             *(f"neither counted nor deleted, as its time has not come yet: {each}" for each in later),
         ],
     )
-
-
-def _next_epoch(machine: Machine) -> int:
-    """Where zxids continue after a restore: above all that clients have seen."""
-    epoch = (machine.zxid >> 32) + 1
-    if not 0 < epoch < _MOST_EPOCHS:
-        raise CommandFailed(f"there is no epoch of zxids above 0x{machine.zxid:x}")
-    return epoch << 32
 
 
 def _write(machine: Machine, file: Path, zxid: int) -> tuple[int, int]:

@@ -38,7 +38,6 @@ from schema.record import (
 )
 
 _CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one delays other requests
-_MOST_EPOCHS = (1 << 31) - 1
 
 
 class Target(NamedTuple):
@@ -300,14 +299,6 @@ def _other(answer: TxnResult, keys: Keyspace, load: Load) -> tuple[int, int]:
     if not counter.kvs:
         return 0, 0
     return int(counter.kvs[0].value), counter.kvs[0].mod_revision
-
-
-def first_zxid(last_zxid: int) -> int:
-    """The zxid at which an imported tree begins: a new epoch, above all that clients may have seen."""
-    epoch = (last_zxid >> 32) + 1
-    if not 0 < epoch < _MOST_EPOCHS:
-        raise LoadRefused(f"there is no epoch of zxids above 0x{last_zxid:x}")
-    return epoch << 32
 
 
 async def clear(

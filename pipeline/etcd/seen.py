@@ -11,6 +11,7 @@ from schema.entry import Kind, decode_entry, decode_epoch
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.record import TreeRecord
+from schema.zxids import next_epoch
 
 _TOGETHER = 16  # entries in one request: one may have more than a MiB
 
@@ -38,12 +39,8 @@ def _after(zxid: int, entry: bytes) -> int:
     try:
         requests = decode_entry(entry).requests
     except BadValue:
-        return _next_epoch(zxid)
+        return next_epoch(zxid)
     for request in requests:
         if request.kind == Kind.EPOCH:
-            zxid = _next_epoch(max(zxid, decode_epoch(request.body).zxid_at_least))
+            zxid = next_epoch(max(zxid, decode_epoch(request.body).zxid_at_least))
     return zxid + len(requests)
-
-
-def _next_epoch(zxid: int) -> int:
-    return (zxid >> 32) + 1 << 32

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from cli.output import show
 from pipeline.errors import Failure
-from pipeline.etcd.load import first_zxid
 from pipeline.follow import target
 from pipeline.follow.applying import Changes
 from pipeline.follow.base import Same, compare_digest, load_base
@@ -23,6 +22,7 @@ from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
+from schema.zxids import next_epoch
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
@@ -205,7 +205,7 @@ class _Following:
 
     async def _finish(self) -> int:
         """The cut-over: a new epoch, as a new leader begins one; sessions end unless they are kept."""
-        zxid = first_zxid(self._machine.zxid)
+        zxid = next_epoch(self._machine.zxid)
         now = int(time.time() * 1000)
         sessions = len(self._machine.sessions)
         if self._keep_sessions:

@@ -14,7 +14,7 @@ from cli.output import show
 from codec.longs import hex64
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import first_zxid, look
+from pipeline.etcd.load import look
 from pipeline.etcd.requests import TIMEOUT
 from pipeline.follow import target
 from pipeline.follow.ends import Ends
@@ -32,6 +32,7 @@ from schema.entry import Request
 from schema.keys import Keyspace
 from schema.record import Seal
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
+from schema.zxids import next_epoch
 
 _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
 _ANSWERS = 2.0  # seconds in which an etcd that can be reached answers
@@ -74,7 +75,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
     now = int(time.time() * 1000)
     sessions = len(machine.sessions)
     changes = Ends(machine)
-    changes.end_sessions(first_zxid(position.zxid), now)
+    changes.end_sessions(next_epoch(position.zxid), now)
     position = position._replace(zxid=machine.zxid)
     try:
         await tree.finish(machine, changes.take(), now, position)

@@ -17,7 +17,6 @@ import pyarrow as pa
 from archive.files.moment import NOW
 from pipeline.addresses import ARCHIVE, PARQUET
 from pipeline.errors import Failure
-from pipeline.etcd import load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey, sessions
@@ -35,6 +34,7 @@ from pipeline.sources.parquet import ParquetWriter, RemoteParquet
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES, SessionRow
+from schema.zxids import next_epoch
 
 # Options for a single snapshot.
 _OF_A_SNAPSHOT = ("keep_sessions", "compression", "dry_run")
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(f"refused: {counted.obstacle_count} znodes that ZooKeeper cannot store")
         print_list("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
         return 1
-    zxid = load.first_zxid(max(seen.last_zxid, counted.max_zxid))
+    zxid = next_epoch(max(seen.last_zxid, counted.max_zxid))
     if arguments.dry_run:
         print_line("dry run: nothing was written")
         return 0

@@ -28,6 +28,7 @@ from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow
+from schema.zxids import next_epoch
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
             raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
-        load.first_zxid(last_zxid)  # raises if there is none, before the target is changed
+        next_epoch(last_zxid)  # raises if there is none, before the target is changed
         if _refused(found, counted, arguments):
             return 1
         if counted.fault is not None:
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_line("target: free")
             return 0
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
-        zxid = load.first_zxid(max(last_zxid, begun.zxid))
+        zxid = next_epoch(max(last_zxid, begun.zxid))
         parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid))
     nodes = counted.nodes - counted.dropped.nodes
     written = sum(part.nodes for part in parts)

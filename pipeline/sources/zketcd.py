@@ -21,7 +21,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.sources.log_options import number
@@ -39,6 +38,7 @@ from pipeline.sources.zketcd_tree import (
 )
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
 from schema.paths import ROOT
+from schema.zxids import next_epoch
 
 _TABLES = {"znodes": ZNODES, "sessions": SESSIONS, **SCHEMAS}
 
@@ -96,7 +96,7 @@ class ZketcdSource(DataSource):
             number(self.options, "max-request-bytes", Limits().max_request_bytes),
         )
         zxid = _zxid(self.options)
-        load.first_zxid(zxid)  # raises if there is none, before anything is deleted
+        next_epoch(zxid)  # raises if there is none, before anything is deleted
         intent = asyncio.run(intend(connection, overwrite=overwrite))
         return SparkWriter(ZketcdWriter(connection, limits, intent, zxid))
 

@@ -22,6 +22,7 @@ from pipeline.reading import Meter, Runner
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
+from schema.zxids import next_epoch
 
 PARTITION = 50_000  # znodes: enough for a task
 
@@ -144,7 +145,7 @@ class ZketcdWriter:
         begun = await self._begin()
         async with self._connection.client() as etcd:
             await load.clear(etcd, keys, begun)  # the task that began may have died before all was cleared
-            zxid = load.first_zxid(max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)]))
+            zxid = next_epoch(max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)]))
             await publish(etcd, keys, begun, parts, zxid, (), self._limits)
 
     def abort(self) -> None:

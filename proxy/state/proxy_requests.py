@@ -25,6 +25,7 @@ from schema.entry import (
     decode_terms,
 )
 from schema.followed import decode_followed
+from schema.zxids import next_epoch
 
 
 def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
@@ -86,7 +87,7 @@ def _epoch(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The tree was restored from a backup: zxids continue above all that clients may have seen."""
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
-        state.zxid = (max(state.zxid, at_least) >> 32) + 1 << 32
+        state.zxid = next_epoch(max(state.zxid, at_least))
         state.cluster_id = cluster_id
     return ()
 

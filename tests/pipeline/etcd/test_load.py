@@ -14,7 +14,6 @@ from pipeline.etcd.load import (
     close_gaps,
     close_writes,
     finish,
-    first_zxid,
     guarded,
     intend,
     look,
@@ -34,6 +33,7 @@ from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from schema.record import Seal, SnapshotRef, TreeRecord
+from schema.zxids import next_epoch
 from tests.pipeline.etcd.rows import load_part, load_tree, row
 
 KEYS = Keyspace("/t")
@@ -95,7 +95,7 @@ async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClien
     """A client refuses a server whose zxid lies below the last one that it saw, for good."""
     old = await begin(etcd, KEYS)
     part = await load_part(etcd, KEYS, old, ROWS)
-    await publish(etcd, KEYS, old, [part], first_zxid(0x3_0000_0007), [], Limits())
+    await publish(etcd, KEYS, old, [part], next_epoch(0x3_0000_0007), [], Limits())
     requests = EntryWriter()
     requests.add(Kind.EPOCH, 0, 0, (), encode_epoch(77, 0x6_0000_0000))
     requests.add(Kind.CLOSE, 1, 0, (), b"")
@@ -104,7 +104,7 @@ async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClien
         await seal(etcd, KEYS, THERE)
     new = await begin(etcd, KEYS, overwrite=True)
     assert new.zxid >= 0x7_0000_0001
-    assert first_zxid(new.zxid) == 0x8_0000_0000
+    assert next_epoch(new.zxid) == 0x8_0000_0000
     # The log is gone now: who takes the load over learns it from the record, also after that.
     assert (await begin(etcd, KEYS)).zxid == new.zxid
     fenced = await close_writes(etcd, KEYS, await begin(etcd, KEYS))
@@ -217,13 +217,6 @@ async def test_a_full_etcd_is_told_and_nothing_served(etcd: FakeEtcdClient) -> N
         await load_part(etcd, KEYS, begun, ROWS)
     with pytest.raises(TreeNotServable):
         await served(etcd)
-
-
-def test_zxids_go_on_in_a_new_epoch() -> None:
-    assert first_zxid(0) == 0x100000000
-    assert first_zxid(0x5000000FF) == 0x600000000
-    with pytest.raises(LoadRefused):
-        first_zxid((1 << 63) - 1)
 
 
 async def test_leftovers_of_any_kind_are_cleared(etcd: FakeEtcdClient) -> None:
