@@ -27,30 +27,28 @@ from schema.keys import Keyspace
 from schema.record import decode_proxy, encode_record
 
 
-class LevelRefused(Exception):
-    """The level cannot be raised; the message says why and what to do."""
-
-
 async def raise_level(
     etcd: Etcd, keys: Keyspace, level: int, *, levels: Collection[int] = KNOWN, version: str = "ctl"
 ) -> bool:
     """Raise the tree to `level`; False if it has it already. `levels` are those that this release applies.
 
-    Raises LevelRefused, TreeNotServable, EtcdError.
+    Raises CommandFailed, TreeNotServable, EtcdError.
     """
     prefix = keys.prefix.decode()
     record = servable(await look(etcd, keys), keys, levels)
     if level == record.level:
         return False
     if level < record.level:
-        raise LevelRefused(f"the tree under {prefix} has level {record.level}; a level is never lowered")
+        raise CommandFailed(f"the tree under {prefix} has level {record.level}; a level is never lowered")
     if level not in levels:
-        raise LevelRefused(
+        raise CommandFailed(
             f"this release of zketcd applies level {', '.join(map(str, sorted(levels)))}, not {level}."
             f" Use the command of a release that applies level {level}"
         )
     if record.current is None:
-        raise LevelRefused(f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`")
+        raise CommandFailed(
+            f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`"
+        )
     async with visit(etcd, keys, levels, version) as visitor:
         found = await look(etcd, keys)
         record = servable(found, keys, levels)
@@ -74,7 +72,7 @@ async def raise_level(
         )
         answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded and (await look(etcd, keys)).record != raised:
-            raise LevelRefused(
+            raise CommandFailed(
                 "a proxy was started, or a snapshot was published, at the same moment. Run the command again"
             )
     return True
@@ -84,9 +82,11 @@ def _check(incarnation: str, value: bytes, level: int) -> None:
     try:
         proxy = decode_proxy(value)
     except BadValue as error:
-        raise LevelRefused(f"the levels that the proxy {incarnation} applies are unknown: {error}") from error
+        raise CommandFailed(
+            f"the levels that the proxy {incarnation} applies are unknown: {error}"
+        ) from error
     if level not in proxy.levels:
-        raise LevelRefused(
+        raise CommandFailed(
             f"the proxy {incarnation} (release {proxy.version or 'unknown'}) does not apply level {level}."
             " Upgrade it first"
         )
@@ -97,10 +97,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(tree: Tree, given: Any) -> Output:
-    try:
-        raised = tree.ask(partial(raise_level, level=given.level))
-    except LevelRefused as error:
-        raise CommandFailed(str(error)) from error
+    raised = tree.ask(partial(raise_level, level=given.level))
     what = f"the tree's level is {given.level} now" if raised else f"the tree has level {given.level} already"
     return Output({"level": given.level, "raised": raised}, [what])
 

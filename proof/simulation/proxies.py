@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from ctl.levels import LevelRefused, raise_level
+from cli.output import CommandFailed
+from ctl.levels import raise_level
 from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
@@ -353,7 +354,7 @@ async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
     """An operator raises the level; the reason if it is refused."""
     try:
         await raise_level(etcd, Keyspace(PREFIX), level, levels=levels, version="operator")
-    except (LevelRefused, TreeNotServable, EtcdError) as error:
+    except (CommandFailed, TreeNotServable, EtcdError) as error:
         return str(error) or type(error).__name__
     finally:
         await etcd.close()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ctl.levels import LevelRefused, raise_level
+from cli.output import CommandFailed
+from ctl.levels import raise_level
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.log.load.start import load_to_serve
@@ -34,23 +35,25 @@ async def test_a_level_is_raised_when_all_speak_it() -> None:
     assert not await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     with pytest.raises(TreeNotServable, match="Start a newer release, one that applies level 2"):
         await load_to_serve(tree.etcd, tree.keys, levels=(1,))
-    with pytest.raises(LevelRefused, match="never lowered"):
+    with pytest.raises(CommandFailed, match="never lowered"):
         await raise_level(tree.etcd, tree.keys, 1, levels=(1, 2))
 
 
 async def test_what_stands_in_the_way_is_named() -> None:
     tree = await make()
-    with pytest.raises(LevelRefused, match="applies level 1, not 2"):
+    with pytest.raises(CommandFailed, match="applies level 1, not 2"):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1,))
     await tree.come("old", levels=(1,))
-    with pytest.raises(LevelRefused, match=r"the proxy old \(release test\) does not apply level 2. Upgrade"):
+    with pytest.raises(
+        CommandFailed, match=r"the proxy old \(release test\) does not apply level 2. Upgrade"
+    ):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     await tree.go("old")
     tree.change(Put(tree.keys.proxy("odd"), b"?"))
-    with pytest.raises(LevelRefused, match="the levels that the proxy odd applies are unknown"):
+    with pytest.raises(CommandFailed, match="the levels that the proxy odd applies are unknown"):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     bare = await make(snapshot=False)
-    with pytest.raises(LevelRefused, match="has no snapshot yet"):
+    with pytest.raises(CommandFailed, match="has no snapshot yet"):
         await raise_level(bare.etcd, bare.keys, 2, levels=(1, 2))
     assert (await tree.record()).level == (await bare.record()).level == 1
 
@@ -64,6 +67,6 @@ async def test_a_proxy_that_comes_at_the_last_moment_is_noticed() -> None:
                 await tree.come("late", levels=(1,))
             return await super().txn(txn, timeout)
 
-    with pytest.raises(LevelRefused, match="Run the command again"):
+    with pytest.raises(CommandFailed, match="Run the command again"):
         await raise_level(Late(tree.store), tree.keys, 2, levels=(1, 2))
     assert (await tree.record()).level == 1
