@@ -14,9 +14,9 @@ from typing import Any
 from bench.environment import machine
 from bench.scenarios import Table, markdown
 from bench.servers import ETCD_OPTIONS
-from examples import program
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
+from examples.servers import add_servers, check_servers, servers_of
 from lab.client.session import Address, ConnectionLost
 from lab.servers import BinaryMissing, EtcdServer, StartFailed
 from proxy.etcd.model import EtcdError
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m examples.offkv",
         description="Check liboffkv's contract, line by line.",
     )
-    program.add_servers(parser)
+    add_servers(parser)
     parser.add_argument(
         "--etcd",
         metavar="URL",
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the results go as well")
     options = parser.parse_args(arguments)
-    program.check_servers(parser, options)
+    check_servers(parser, options)
     facts = machine()
     try:
         with ExitStack() as stack:
             systems: dict[str, Sequence[Address | str]] = {
-                each.label: each.addresses for each in program.servers_of(stack, options)
+                each.label: each.addresses for each in servers_of(stack, options)
             }
             if options.start and not options.etcd:
                 options.etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS)).endpoint

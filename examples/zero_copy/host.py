@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 
 from codec.client import Request, children, create, delete, get, maybe, set_data
 from codec.constants import CreateMode, ErrorCode
-from examples import world
-from examples.invariants import Violation
-from examples.member import Member
-from examples.program import Surroundings
-from examples.steps import Step
-from examples.world import Connecting
 from examples.zero_copy.marks import Marks
+from examples.zero_copy.member import Member
 from examples.zero_copy.paths import Change, ZeroCopyPaths
-from examples.zero_copy.storage import Rows, Storage
+from examples.zero_copy.steps import Step, Steps
+from examples.zero_copy.storage import Rows, Storage, Violation
+from examples.zero_copy.surroundings import Connecting, Surroundings
 from lab.client.session import ConnectionLost, MultiFailed, Session, ZooKeeperError
 
 
@@ -29,28 +26,38 @@ class Settings(NamedTuple):
     most_parts: int = 12
     """With more parts than that some are dropped."""
     pause_s: float = 0.1
+    """Between two looks of a host, or of the observer, for something to do."""
     hybrid: bool = False
     """Inserts go to local disks; each host moves its parts to S3 later."""
     buckets: int = 1
     """The hosts take turns to use them."""
 
 
-class World(world.World):
-    """What the hosts share."""
+class World:
+    """What the hosts of one run share."""
 
     def __init__(self, surroundings: Surroundings, settings: Settings, seed: int) -> None:
-        super().__init__(
-            surroundings.addresses, surroundings.meter, settings.connecting, settings.pause_s, seed
-        )
-        self.buckets: dict[str, int] = {}
-        self.paths = ZeroCopyPaths(f"{surroundings.root}/table")
+        self.surroundings = surroundings
         self.settings = settings
+        self.seed = seed
+        self.steps = Steps()
+        self.resting = False
+        """Nothing new is begun any more."""
+        self.buckets: dict[str, int] = {}
+        """Replica -> the number of its bucket."""
+        self.paths = ZeroCopyPaths(f"{surroundings.root}/table")
         self.hosts: dict[str, Host] = {}
         self.storage = Storage(self.buckets)
         self.rows: dict[str, Rows] = {}
         """Part -> the rows that it must have."""
         self.told: list[str] = []
         """Parts whose inserts were reported as done."""
+        self._identities = 0
+
+    def identity(self) -> str:
+        """A new name."""
+        self._identities += 1
+        return f"{self.seed}-{self._identities:06d}"
 
 
 async def log_entries(session: Session, log: str, start: int = 0) -> list[Change]:
@@ -68,7 +75,8 @@ class Host(Member):
 
     def __init__(self, world: World, number: int) -> None:
         name = f"replica-{number:02d}"
-        super().__init__(world, name, number, world.paths.host(name))
+        at, connecting = world.surroundings, world.settings.connecting
+        super().__init__(at, connecting, world.steps, name, world.paths.host(name), number)
         self.world = world
         self.random = random.Random(f"{world.seed}/{number}")
         world.buckets[name] = number % world.settings.buckets

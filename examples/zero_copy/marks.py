@@ -15,8 +15,8 @@ from typing import Any
 
 from codec.client import Request, children, create, delete, exists, get, maybe
 from codec.constants import ErrorCode
-from examples.steps import Step
 from examples.zero_copy.paths import ZeroCopyPaths
+from examples.zero_copy.steps import Step
 from examples.zero_copy.storage import Storage
 from lab.client.session import MultiFailed, ZooKeeperError
 

@@ -1,16 +1,32 @@
 """One run: hosts insert, merge and drop parts for some seconds, come to rest, and the bucket is counted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple
 
-from codec.client import children, create, multi
-from examples.invariants import Violation
-from examples.observer import Observer
-from examples.program import Findings, Surroundings
-from examples.runner import Pace, Period, run_hosts
-from examples.zero_copy.host import Host, Settings, World, log_entries
+from examples.zero_copy.host import Host, Settings, World
+from examples.zero_copy.observer import Observer
+from examples.zero_copy.storage import Violation
+from examples.zero_copy.surroundings import Surroundings
+from lab.client.meter import Latencies
+from lab.client.session import ConnectionLost, ZooKeeperError
 
-_PROGRESS = ("unmark", "move", "cleaning")
+Task = Callable[[], Coroutine[Any, Any, None]]
+"""What a host does as long as it lives; it ends only by an error."""
+
+
+class Findings(NamedTuple):
+    """What a run found."""
+
+    inserts: int
+    seconds: float
+    """From the moment at which every host had a session, until the hosts had done all that was left to do."""
+    latencies: Mapping[str, Latencies]
+    """Kind of step -> how long each took."""
+    facts: Mapping[str, float]
+    """Other counts, by name."""
 
 
 async def run(
@@ -32,39 +48,121 @@ async def run(
     for number in range(hosts):
         host = kind(world, number)
         world.hosts[host.name] = host
-
-    async def write() -> None:
-        world.meter.restart()
-        period, pace = Period(seconds, meanwhile), Pace(rate)
-        async with asyncio.TaskGroup() as writers:
-            writers.create_task(period.run_others())
-            for host in world.hosts.values():
-                writers.create_task(_write(host, period, pace))
-
-    timing = await run_hosts(
-        list(world.hosts.values()),
-        [
-            task
-            for host in world.hosts.values()
-            for task in (host.hold, host.follow, host.tidy, host.read, host.move, host.propose)
-        ],
-        TableObserver(world),
-        write,
-        world.rest,
-    )
-    return Findings(
-        len(world.told),
-        timing.level,
-        world.steps.latencies(),
-        {
-            **world.steps.facts(),
-            "data written": world.storage.written,
-            "data deleted": world.storage.deleted,
-        },
-    )
+    observer = Observer(world)
+    everyone = world.hosts.values()
+    tasks = [
+        task
+        for host in everyone
+        for task in (host.hold, host.follow, host.tidy, host.read, host.move, host.propose)
+    ]
+    try:
+        await observer.make_nodes()
+        async with _background(_forever(task) for task in tasks):
+            for host in everyone:
+                await host.session()
+            begun = time.monotonic()
+            surroundings.meter.restart()
+            period, pace = _Period(seconds, meanwhile), _Pace(rate)
+            async with asyncio.TaskGroup() as writers:
+                writers.create_task(period.run_others())
+                for host in everyone:
+                    writers.create_task(_write(host, period, pace))
+            world.resting = True
+            await observer.wait_for_rest()
+            passed = time.monotonic() - begun
+            await observer.judge()
+    finally:
+        await asyncio.gather(*(host.close() for host in everyone))
+        await observer.close()
+    data = {"data written": world.storage.written, "data deleted": world.storage.deleted}
+    return Findings(len(world.told), passed, world.steps.latencies(), {**world.steps.facts(), **data})
 
 
-async def _write(host: Host, period: Period, pace: Pace) -> None:
+def leading(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Of what the tasks of a TaskGroup raised: the first violation, or else the first error."""
+    leaves = [
+        leading(error) if isinstance(error, BaseExceptionGroup) else error for error in errors.exceptions
+    ]
+    return next((leaf for leaf in leaves if isinstance(leaf, Violation)), leaves[0])
+
+
+@asynccontextmanager
+async def _background(tasks: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Do tasks until the end of the `async with`. If one fails its error ends the `async with`, ungrouped."""
+    with _ungrouped():
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(task) for task in tasks]
+            yield
+            for task in running:
+                task.cancel()
+
+
+async def _forever(task: Task) -> None:
+    """Do a host's task, and begin it again after each lost connection."""
+    while True:
+        try:
+            await task()
+        except ConnectionLost:
+            await asyncio.sleep(0)
+
+
+@contextmanager
+def _ungrouped() -> Iterator[None]:
+    """Raise alone, instead of in a group, what made the hosts' tasks fail: a violation first."""
+    try:
+        yield
+    except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
+        known = several.subgroup((Violation, ConnectionLost, ZooKeeperError))
+        if known is None:
+            raise
+        raise leading(known) from None
+
+
+class _Period:
+    """How long the hosts are under load: some seconds, and as long as something else lasts."""
+
+    def __init__(self, seconds: float, meanwhile: Callable[[], Awaitable[None]] | None) -> None:
+        """`meanwhile`: e.g. faults, of which all are to come during the load."""
+        self._meanwhile = meanwhile
+        self._until = time.monotonic() + seconds
+        self._others_done = meanwhile is None
+
+    @property
+    def over(self) -> bool:
+        """Whether the hosts are to end what they do."""
+        return self._others_done and time.monotonic() >= self._until
+
+    async def run_others(self) -> None:
+        """Run beside the load."""
+        if self._meanwhile is not None:
+            await self._meanwhile()
+            self._others_done = True
+
+
+class _Pace:
+    """Admits so many callers a second, evenly; with a rate of 0 it delays none.
+
+    Two servers that are compared at one rate have the same work; else the faster one would get more of it.
+    A turn that comes late is not made up for.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._interval = 1 / rate if rate else 0.0
+        self._next = 0.0
+        self._queue = asyncio.Lock()
+
+    async def turn(self, period: _Period) -> bool:
+        """Wait for the next turn; False if the period was over before."""
+        async with self._queue:
+            if period.over:
+                return False
+            now = time.monotonic()
+            self._next = max(now, self._next + self._interval)
+            await asyncio.sleep(self._next - now)
+        return True
+
+
+async def _write(host: Host, period: _Period, pace: _Pace) -> None:
     world, limit = host.world, 2 * host.world.settings.most_parts
     while not period.over:
         behind = len(world.told) - host.inserts_seen
@@ -72,71 +170,3 @@ async def _write(host: Host, period: Period, pace: Pace) -> None:
             await asyncio.sleep(world.settings.pause_s)
         elif await pace.turn(period):
             await host.insert()
-
-
-class TableObserver(Observer):
-    """Makes the table, and counts its marks."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._world = world
-
-    async def make_nodes(self) -> None:
-        """The table and its hosts."""
-        paths, session = self._world.paths, await self.session()
-        nodes = [*paths.every(), *(paths.host(name) for name in self._world.hosts)]
-        await session.call(multi([create(path) for path in nodes]))
-
-    def done(self) -> object:
-        """Entries of the log that each host has done, and other steps."""
-        world = self._world
-        copied = [host.pointer for host in world.hosts.values()]
-        return copied, [world.steps.done[kind] for kind in _PROGRESS]
-
-    async def unfinished(self) -> str:
-        """See Observer."""
-        session = await self.session()
-        end = len((await session.call(children(self._world.paths.log))).names)
-        for host in self._world.hosts.values():
-            if host.pointer < end:
-                return f"{host.name} has done {host.pointer} of {end} entries of the log"
-            if host.outdated or host.leftovers:
-                return f"{host.name} has not unmarked {sorted([*host.outdated, *host.leftovers])}"
-            if host.local:
-                return f"{host.name} has not moved {sorted(host.local)}"
-        for above in (self._world.paths.merged, self._world.paths.moved):  # of sessions that were lost
-            if held := (await session.call(children(above))).names:
-                return f"locks of {sorted(held)} are held"
-        return ""
-
-    async def look(self) -> None:
-        """See Observer."""
-        world, paths, session = self._world, self._world.paths, await self.session()
-        table: set[str] = set()
-        added: list[str] = []
-        for change in await log_entries(session, paths.log):
-            table.difference_update(change.removed)
-            if change.added:
-                table.add(change.added)
-                added.append(change.added)
-        for part in world.told:
-            if added.count(part) != 1:
-                raise Violation(
-                    "parts", f"{part} was reported as inserted; it is in the log {added.count(part)} times"
-                )
-        marks: dict[str, list[str]] = {}
-        left = [f"{paths.deleting}/{name}" for name in (await session.call(children(paths.deleting))).names]
-        for part in (await session.call(children(paths.shared))).names:
-            identities = (await session.call(children(paths.part(part)))).names
-            if not identities:
-                left.append(paths.part(part))
-            for identity in identities:
-                marks[identity] = (await session.call(children(paths.directory(part, identity)))).names
-                directories = (await session.call(children(paths.data(part, identity)))).names
-                left += [paths.directory(part, identity, name) for name in directories if name != part]
-        world.storage.at_end(
-            {host.name: host.parts for host in world.hosts.values()},
-            marks,
-            left,
-            {part: world.rows[part] for part in table},
-        )

@@ -6,11 +6,10 @@ It sees all hosts at one instant, so it knows at each moment which data a replic
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from examples.invariants import Violation
-
 INVARIANTS = {
     "deleted-once": "Data are deleted once.",
     "leaked": "Data that no replica uses are deleted in the end, and so are all marks.",
+    "lost-node": "A host's own node is there.",
     "marked": "Data are there as long as a replica has marked them.",
     "merged-once": "A part is merged by one replica, unless its data were deleted before.",
     "moved-once": "A part is moved into a bucket by one replica, unless its data were deleted before.",
@@ -21,6 +20,14 @@ INVARIANTS = {
 }
 
 Rows = frozenset[str]
+
+
+class Violation(Exception):
+    """An invariant does not hold. `invariant` is its name in INVARIANTS; the message says why."""
+
+    def __init__(self, invariant: str, message: str) -> None:
+        super().__init__(f"{invariant}: {message}")
+        self.invariant = invariant
 
 
 class Storage:

@@ -7,7 +7,7 @@ happens meanwhile, and runs until it is over.
 import asyncio
 from collections.abc import Sequence
 
-from examples.world import Connecting
+from examples.zero_copy.surroundings import Connecting
 from lab.client.session import Address
 from lab.servers import ZketcdServer
 from lab.servers.clusters import Cluster

@@ -6,9 +6,9 @@ ZKETCD_TEST_WORKLOAD_ROUNDS makes it longer: so often all faults come.
 import os
 
 from codec.client import create
-from examples.program import Surroundings
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
+from examples.zero_copy.surroundings import Surroundings
 from lab.client.meter import Meter
 from lab.servers.clusters import running_cluster
 from tests.faults import storm

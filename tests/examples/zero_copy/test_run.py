@@ -7,15 +7,13 @@ import pytest
 
 from codec.client import Request, children, create, delete
 from codec.constants import CreateMode
-from examples.invariants import Violation
-from examples.program import Findings, Surroundings
-from examples.steps import Step
 from examples.tree import delete_tree
-from examples.world import Connecting
 from examples.zero_copy.host import Host, Settings, World
 from examples.zero_copy.marks import Marks
-from examples.zero_copy.run import run
-from examples.zero_copy.storage import Rows
+from examples.zero_copy.run import Findings, leading, run
+from examples.zero_copy.steps import Step
+from examples.zero_copy.storage import Rows, Violation
+from examples.zero_copy.surroundings import Connecting, Surroundings
 from lab.client.meter import Meter
 from lab.client.session import Address, Session
 from lab.servers.waiting import eventually
@@ -193,3 +191,10 @@ async def test_a_wrong_replica_is_found(
     with pytest.raises(Violation) as found:
         await run_on(address, a_part_everywhere, kind, hybrid=True, buckets=buckets, to_merge=_WITHOUT_MERGES)
     assert found.value.invariant == invariant, found.value
+
+
+def test_the_first_violation_of_many_errors() -> None:
+    one, two = Violation("one", "is broken"), Violation("two", "is broken too")
+    assert leading(ExceptionGroup("", [OSError(), ExceptionGroup("", [OSError(), one]), two])) is one
+    other = OSError()
+    assert leading(ExceptionGroup("", [ExceptionGroup("", [other]), OSError()])) is other

@@ -10,20 +10,30 @@ import asyncio
 
 from codec.client import Request, check, exists, set_data
 from codec.constants import ErrorCode
-from examples.invariants import Violation
-from examples.steps import Step
-from examples.world import World
+from examples.zero_copy.steps import Step, Steps
+from examples.zero_copy.storage import Violation
+from examples.zero_copy.surroundings import Connecting, Surroundings
 from lab.client.session import ConnectionLost, Session, ZooKeeperError
 
 
 class Member:
     """One simulated host. A subclass says what a new session has to do first."""
 
-    def __init__(self, world: World, name: str, number: int, node: str) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        connecting: Connecting,
+        steps: Steps,
+        name: str,
+        node: str,
+        number: int,
+    ) -> None:
         """`node` is the path of the host's own node; it must be there. `number` chooses its first server."""
         self.name = name
         self.number = number
-        self._world = world
+        self._at = surroundings
+        self._connecting = connecting
+        self._steps = steps
         self._node = node
         self._session: Session | None = None
         self._ready = asyncio.Event()
@@ -54,10 +64,10 @@ class Member:
     async def hold(self) -> None:
         """Open a session and wait until it is lost. Raises ConnectionLost."""
         self._ready.clear()
-        world = self._world
-        self._session = session = await world.connecting.session(world.addresses, self.number, world.meter)
+        at = self._at
+        self._session = session = await self._connecting.session(at.addresses, self.number, at.meter)
         try:
-            with world.steps.step("session", session) as step:
+            with self._steps.step("session", session) as step:
                 await self._begin(step)
                 await self.settle(step)
         except BaseException:

@@ -46,17 +46,8 @@ class Steps:
 
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
-        """In the whole run."""
-        self.timed: Counter[str] = Counter()
-        """In the timed part."""
         self._requests: Counter[str] = Counter()
         self._latencies: defaultdict[str, Latencies] = defaultdict(Counter)
-        self._later: defaultdict[str, Latencies] = defaultdict(Counter)
-        self._timing = True
-
-    def stop(self) -> None:
-        """The timed part is over."""
-        self._timing = False
 
     @contextmanager
     def step(self, kind: str, session: Session) -> Iterator[Step]:
@@ -67,18 +58,15 @@ class Steps:
         if not step.counts:
             return
         self.done[kind] += 1
-        self.timed[kind] += self._timing
         self._requests[kind] += step.requests
-        latencies = self._latencies if self._timing else self._later
-        latencies[kind][(time.perf_counter_ns() - begun) // 1000] += 1
+        self._latencies[kind][(time.perf_counter_ns() - begun) // 1000] += 1
 
     def latencies(self) -> dict[str, Latencies]:
-        """How long each kind took in the timed part, or after it what only came then; no sessions."""
-        found = {**self._later, **self._latencies}
-        return {kind: latencies for kind, latencies in sorted(found.items()) if kind != "session"}
+        """How long each kind took; no sessions."""
+        return {kind: each for kind, each in sorted(self._latencies.items()) if kind != "session"}
 
     def facts(self) -> dict[str, float]:
-        """Figures of the whole run for a report: how many, and requests for each."""
+        """Figures for a report: how many, and requests for each."""
         found: dict[str, float] = {}
         for kind, done in sorted(self.done.items()):
             found[f"{kind}: done"] = done
