@@ -1,9 +1,10 @@
-"""A TCP link before a server, etcd or ZooKeeper, that a test can cut, block and listen to.
+"""A TCP link before a server, etcd or ZooKeeper, that a test can cut, block, listen to and lead elsewhere.
 
 Here: bytes. Not here: what they mean, and what the servers make of a fault.
 """
 
 import contextlib
+import itertools
 import socket
 import threading
 from collections.abc import Callable
@@ -22,10 +23,12 @@ def _hang_up(sides: _Sides) -> None:
 
 
 class Link:
-    """Relays connections to 127.0.0.1:`port`. Threads are daemons, and end with the link."""
+    """Relays each connection to the next of some servers here that takes it. Threads are daemons."""
 
-    def __init__(self, port: int) -> None:
-        self.target = port  # where connections to come will lead
+    def __init__(self, *ports: int) -> None:
+        """The servers' ports; while there are none, connections are closed."""
+        self._ports = ports
+        self._turns = itertools.count()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.RLock()
         self._pairs: list[_Sides] = []
@@ -41,6 +44,17 @@ class Link:
     def endpoint(self) -> str:
         """For `--etcd`."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """For clients."""
+        return f"127.0.0.1:{self.port}"
+
+    def lead_to(self, *ports: int) -> None:
+        """Connections from now on are for these servers; those that exist are broken."""
+        with self._lock:
+            self._ports = ports
+            self.cut()
 
     def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
         """For a new connection: get what the client sends before the server does, and the other way round."""
@@ -90,9 +104,8 @@ class Link:
                 if self._blocked:
                     near.close()
                     continue
-                try:
-                    far = socket.create_connection(("127.0.0.1", self.target))
-                except OSError:  # the server does not run
+                far = self._connected()
+                if far is None:
                     near.close()
                     continue
                 for side in (near, far):
@@ -101,6 +114,14 @@ class Link:
             of_client, of_server = self.listeners()
             self._run(self._pass_on, (near, far), near, far, of_client)
             self._run(self._pass_on, (near, far), far, near, of_server)
+
+    def _connected(self) -> socket.socket | None:
+        """A connection to the next server; None if none runs."""
+        turn = next(self._turns)
+        for at in range(len(self._ports)):
+            with contextlib.suppress(OSError):
+                return socket.create_connection(("127.0.0.1", self._ports[(turn + at) % len(self._ports)]))
+        return None
 
     def _pass_on(
         self, pair: _Sides, source: socket.socket, target: socket.socket, listener: Callable[[bytes], object]

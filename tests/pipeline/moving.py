@@ -15,11 +15,11 @@ from kazoo.retry import KazooRetry
 
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer, QueryRefused
+from lab.servers.link import Link
 from lab.servers.process import REPOSITORY, ServerProcess
 from proof.torture.host import faketime_library
 from tests.clients.clickhouse_tables import Writer, create_table, wait_for_progress
 from tests.pipeline.adders import Adder
-from tests.pipeline.balancer import Balancer
 
 PREFIX = "/move"
 TIMEOUT_MS = 60_000
@@ -44,7 +44,7 @@ class Moving:
         self._stack = stack
         self._begun = time.monotonic()
         self._seconds = seconds
-        self._balancer = stack.enter_context(Balancer())
+        self._balancer = stack.enter_context(Link())
         self._adders: list[Adder] = []
         self._writers: list[Writer] = []
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers.link import Link
 from schema.paths import CONFIG
 from tests.clients.jvm import Jvm, java_virtual_machine
-from tests.pipeline.balancer import Balancer
 from tests.pipeline.ensembles import view, zketcd
 from zketcd.__main__ import main
 
@@ -61,7 +61,7 @@ def test_curators_clients_through_a_move(
     there = f"etcd://{etcd_server.address}{etcd_prefix}"
     to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     with java_virtual_machine() as jvm, ExitStack() as stack:
-        balancer = stack.enter_context(Balancer())
+        balancer = stack.enter_context(Link())
         balancer.lead_to(member.port)
         old = curator(jvm, balancer.address)
         stack.callback(old.close)

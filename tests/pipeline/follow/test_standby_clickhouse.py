@@ -6,8 +6,8 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.clickhouse import replicas_at
+from lab.servers.link import Link
 from tests.clients.clickhouse_tables import Writer, check, create_table, wait_for_progress, writing
-from tests.pipeline.balancer import Balancer
 from tests.pipeline.follow.running import PipelineCommand
 from zketcd.__main__ import main
 
@@ -25,7 +25,7 @@ def test_inserts_go_on_through_a_move(
     source = f"etcd://{etcd_server.address}{etcd_prefix}"
     to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]
     new = served(own_etcd_server, COPY)
-    with served(etcd_server, etcd_prefix) as old, closing(new), Balancer() as balancer:
+    with served(etcd_server, etcd_prefix) as old, closing(new), Link() as balancer:
         balancer.lead_to(old.port, new.port)
         with replicas_at(balancer.port, balancer.port) as replicas:
             create_table(replicas[0], "t")
