@@ -30,7 +30,6 @@ from bench.scenarios import (
     session_mix,
     sidecars,
     snapshots,
-    standby,
     turns,
     upgrade,
 )
@@ -52,7 +51,6 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "delay": delay.run,
     "deployed": deployed.run,
     "move": move.run,
-    "standby": standby.run,
     "pipeline": pipeline.run,
     "upgrade": upgrade.run,
     "turns": turns.run,
