@@ -17,7 +17,7 @@ def adler32_combine(first: int, second: int, second_length: int) -> int:
     return high << 16 | low
 
 
-def seal(adler: int) -> bytes:
+def _seal(adler: int) -> bytes:
     """The seal's bytes."""
     return adler.to_bytes(8, "big") + _MARK
 
@@ -35,7 +35,7 @@ def sealed_tail(adler: int, trailers: list[bytes]) -> bytes:
     tail = b""
     for trailer in [b"", *trailers]:
         adler = zlib.adler32(trailer, adler)
-        mark = seal(adler)
+        mark = _seal(adler)
         adler = zlib.adler32(mark, adler)
         tail += trailer + mark
     return tail

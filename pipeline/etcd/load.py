@@ -87,7 +87,7 @@ class Load(NamedTuple):
         return keys.snapshot(self.name)[0] + b"next"
 
 
-async def look(etcd: Etcd, keys: Keyspace) -> Target:
+async def target_of(etcd: Etcd, keys: Keyspace) -> Target:
     """What is stored under the prefix now. Raises EtcdError, BadValue for a damaged record."""
     found = await read(etcd, Get(keys.tree))
     record = decode_record(found.kvs[0].value) if found.kvs else None
@@ -139,7 +139,7 @@ class Intent(NamedTuple):
 
 async def intend(etcd: Etcd, keys: Keyspace, *, overwrite: bool = False) -> Intent:
     """Plan a load; nothing is written. Raises LoadRefused if it may not begin, EtcdError."""
-    target = await look(etcd, keys)
+    target = await target_of(etcd, keys)
     reason = refusal(target, keys, overwrite=overwrite)
     if reason is not None:
         raise LoadRefused(reason)
@@ -163,7 +163,7 @@ async def begin(
     overwrite = overwrite or (intent is not None and intent.overwrite)
     tried = False
     while True:
-        target = await look(etcd, keys)
+        target = await target_of(etcd, keys)
         if _is_open(target.record, writer):  # another process has begun it, or the answer to our Txn was lost
             assert target.record is not None
             assert target.record.current is not None
@@ -205,7 +205,8 @@ async def close_writes(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
     done = await commit(etcd, put)
     if done.succeeded:
         return load._replace(revision=done.revision)
-    target = await look(etcd, keys)  # after an answer that was lost, the second try finds the record changed
+    # After an answer that was lost, the second try finds the record changed.
+    target = await target_of(etcd, keys)
     if target.proxies or not _is_of(target.record, load.writer) or target.record_mod <= load.revision:
         raise lost(keys)
     return load._replace(revision=target.record_mod)
@@ -246,7 +247,7 @@ async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> Tr
     guards = (load.guard(keys), _no_proxies(keys))
     done = await commit(etcd, Txn(guards, (Put(keys.tree, encode_record(record)),)))
     # If the answer was lost, the second try finds the record changed by the first.
-    if not done.succeeded and (await look(etcd, keys)).record != record:
+    if not done.succeeded and (await target_of(etcd, keys)).record != record:
         raise lost(keys)
     return record
 

@@ -10,7 +10,7 @@ import time
 from typing import NamedTuple
 
 from cli.output import show
-from pipeline.etcd.load import look
+from pipeline.etcd.load import target_of
 from pipeline.etcd.requests import commit, read
 from pipeline.follow.output import print_progress
 from pipeline.follow.target import Position, position_of
@@ -100,7 +100,7 @@ async def ask(etcd: Etcd, keys: Keyspace, request: Asked, within: float) -> bool
 
 async def _write(etcd: Etcd, keys: Keyspace, request: Put | Delete) -> None:
     """Put or withdraw the request, unless the tree is complete."""
-    there = await look(etcd, keys)
+    there = await target_of(etcd, keys)
     if there.follows:
         await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (request,)))
 

@@ -14,7 +14,7 @@ from cli.output import show
 from codec.longs import hex64
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import look
+from pipeline.etcd.load import target_of
 from pipeline.etcd.requests import TIMEOUT
 from pipeline.follow import target
 from pipeline.follow.ends import Ends
@@ -104,7 +104,7 @@ async def _is_sealed(etcd: Etcd, keys: Keyspace) -> bool:
     """False also if this is not known soon."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_ANSWERS):
-            record = (await look(etcd, keys)).record
+            record = (await target_of(etcd, keys)).record
             return record is not None and record.seal is not None
     return False
 

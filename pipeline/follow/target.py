@@ -16,14 +16,14 @@ from typing import NamedTuple
 from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import Load, guarded, keys_of, look
+from pipeline.etcd.load import Load, guarded, keys_of, target_of
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, read, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.follow.catch_up import Caught, entries_after
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Replay
-from proxy.log.record import look as look_at_tree
+from proxy.log.record import look
 from proxy.log.slices import in_slices
 from proxy.state import capture
 from proxy.state.machine import Machine
@@ -148,7 +148,7 @@ async def resume(
     """
     writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
-        there = await look(etcd, keys)
+        there = await target_of(etcd, keys)
         if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
         former = (await read(etcd, Get(keys.follower))).kvs
@@ -195,7 +195,7 @@ async def resume(
 
 async def state_of(etcd: Etcd, keys: Keyspace) -> tuple[Machine, Position]:
     """The tree that follows, as of now. Raises Failure, EtcdError."""
-    there = await look(etcd, keys)
+    there = await target_of(etcd, keys)
     if not there.follows or there.record is None or there.record.current is None:
         raise Failure(f"{keys.prefix.decode()} follows no other tree")
     machine, revision = await _state(etcd, keys, there.record.current)
@@ -210,7 +210,7 @@ async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> tuple[Machine
         machine = await read_snapshot(etcd, keys, base, lambda _count: None)
     except UnusableSnapshot as error:
         raise Failure(f"{keys.prefix.decode()}: {error}. Start over with --overwrite") from error
-    found = await look_at_tree(etcd, keys)
+    found = await look(etcd, keys)
     entries = await entries_after(etcd, keys, machine.applied, found)
     if found.record is None or found.pair is None:
         raise load.lost(keys)
@@ -238,7 +238,7 @@ async def begin(
 
     Raises LoadRefused, EtcdError, and what `make` raises, before anything is cleared.
     """
-    there = await look(etcd, keys)
+    there = await target_of(etcd, keys)
     reason = load.refusal(there, keys, overwrite=overwrite)
     if reason is not None:
         raise LoadRefused(reason)

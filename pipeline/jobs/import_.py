@@ -122,7 +122,7 @@ def _load(
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
     """Why a load cannot begin now; None if it can."""
     async with reached(connection) as etcd:
-        return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
+        return load.refusal(await load.target_of(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
 
 async def _begin(connection: Connection, reporter: Reporter, *, overwrite: bool) -> Load:

@@ -16,10 +16,10 @@ from pipeline.etcd.load import (
     finish,
     guarded,
     intend,
-    look,
     put,
     refusal,
     take_numbers,
+    target_of,
 )
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
@@ -205,7 +205,7 @@ async def test_lost_answers_anywhere_do_no_harm(fate: Fate) -> None:
         if etcd.fates:
             break  # a load has fewer Txns
         etcd.store.apply_late()
-        assert (await look(etcd, KEYS)).record == record
+        assert (await target_of(etcd, KEYS)).record == record
         assert {row.path for row in ROWS} < set((await served(etcd)).tree.nodes)
     assert lost > 3
 
@@ -235,7 +235,7 @@ async def test_a_tree_whose_prefix_lies_below_stays(etcd: FakeEtcdClient) -> Non
     await load_tree(etcd, below, ROWS)
     await etcd.txn(Txn((), (Put(below.proxy("someone"), b""), Put(below.entry("someone", 1), b""))), 1)
     there = keys_in(etcd)
-    target = await look(etcd, KEYS)
+    target = await target_of(etcd, KEYS)
     assert (target.is_empty, target.keys) == (True, 0)
     await load_tree(etcd, KEYS, ROWS)
     await begin(etcd, KEYS, overwrite=True)
@@ -243,10 +243,10 @@ async def test_a_tree_whose_prefix_lies_below_stays(etcd: FakeEtcdClient) -> Non
 
 
 async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:
-    found = await look(etcd, KEYS)
+    found = await target_of(etcd, KEYS)
     assert (found.is_empty, found.keys, found.nodes) == (True, 0, 0)
     await load_tree(etcd, KEYS, ROWS)
-    found = await look(etcd, KEYS)
+    found = await target_of(etcd, KEYS)
     assert (found.is_empty, found.nodes, found.proxies) == (False, 8, 0)
     assert (await etcd.range(Get(KEYS.tree), 1)).kvs[0].mod_revision == found.record_mod
 

@@ -10,7 +10,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin as begin_load
-from pipeline.etcd.load import look, refusal
+from pipeline.etcd.load import refusal, target_of
 from pipeline.etcd.requests import LoadRefused
 from pipeline.follow import target
 from pipeline.follow.applying import Changes
@@ -89,7 +89,7 @@ async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
     with pytest.raises(TreeNotServable, match="follows another one, and is not served before the cut-over"):
         await start.load_to_serve(etcd, KEYS)
     assert "that follows another one, of 4 znodes" in (
-        refusal(await look(etcd, KEYS), KEYS, overwrite=False) or ""
+        refusal(await target_of(etcd, KEYS), KEYS, overwrite=False) or ""
     )
     made = await go_on(etcd, 8)
     loaded = await start.load_to_serve(etcd, KEYS)
@@ -127,7 +127,7 @@ async def test_no_page_is_left_of_a_follower_that_was_killed() -> None:
         second = FakeEtcdClient(store)
         left += len(_snapshots(store)) > 1
         await opened(second)
-        record = (await look(second, KEYS)).record
+        record = (await target_of(second, KEYS)).record
         assert record is not None
         assert record.current is not None
         assert _snapshots(store) == {record.current.name.encode()}

@@ -17,7 +17,7 @@ from lab.oracle.requests import GetData
 from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY
 from pipeline.batches import of_rows
-from pipeline.etcd.load import Target, look
+from pipeline.etcd.load import Target, target_of
 from pipeline.etcd.options import Connection
 from pipeline.table import ZNODES, ZnodeRow
 from tests.pipeline.ensembles import zketcd
@@ -43,7 +43,7 @@ def state(target: Connection) -> Target:
 
     async def ask() -> Target:
         async with target.client() as etcd:
-            return await look(etcd, target.keys)
+            return await target_of(etcd, target.keys)
 
     return asyncio.run(ask())
 
