@@ -8,6 +8,7 @@ import asyncio
 import base64
 import gc
 import json
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,13 @@ def main(arguments: Sequence[str], command: str) -> int:
 
 
 def _archive(given: Any, made: Any) -> int:
-    asyncio.run(_follow(given, access_of(given, made), store_of(given.url)))
+    access, store = access_of(given, made), store_of(given.url)
+    # It may be killed at any time. asyncio would wait for the threads that wait for the store.
+    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        asyncio.run(_follow(given, access, store))
+    finally:
+        signal.signal(signal.SIGINT, former)
     return 0
 
 
