@@ -31,7 +31,7 @@ recording      records what requests change
 feed           that as lines
 difference     what a client missed while a state was loaded
 pause          where long work may pause
-bounded, subtree  long replies, large subtrees
+bounded, subtree, sparse  long replies, large subtrees, what was large once
 
 Compared with ZooKeeper: `ops` is PrepRequestProcessor, `transaction` and `tree` are DataTree, reads are
 FinalRequestProcessor.

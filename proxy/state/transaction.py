@@ -19,6 +19,7 @@ from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
+from proxy.state.sparse import LOOK, is_sparse
 from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
@@ -231,8 +232,8 @@ class Transaction:
         children = parent.children
         assert children is not None
         children.pop(path, None)
-        if not children:
-            parent.children = None
+        if not len(children) % LOOK and is_sparse(children):
+            parent.children = dict.fromkeys(children) or None
         parent.pzxid = self.zxid
         parent._stat = parent._names = None
         if tree.quotas or path.startswith(QUOTA_PATHS):

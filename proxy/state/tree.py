@@ -6,6 +6,7 @@ from itertools import groupby
 from proxy.state.node import Node, full_node
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.quotas import Quotas
+from proxy.state.sparse import LOOK, is_sparse
 from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT, parent_of
 from schema.znode import session_of
@@ -89,8 +90,8 @@ class Tree:
         parent = full_node(self.nodes, parent_of(path))
         assert parent.children is not None
         parent.children.pop(path, None)
-        if not parent.children:
-            parent.children = None
+        if not len(parent.children) % LOOK and is_sparse(parent.children):
+            parent.children = dict.fromkeys(parent.children) or None
         parent.changed()
         return node
 
@@ -104,6 +105,8 @@ class Tree:
         owned.discard(path)
         if not owned:
             del self.ephemerals[session]
+        elif not len(owned) % LOOK and is_sparse(owned):
+            self.ephemerals[session] = set(owned)
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from proxy.state.by_path import ByPath
 from proxy.state.notifications import Sending, Watcher
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.rights import Rights
+from proxy.state.sparse import LOOK, is_sparse
 from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
@@ -64,9 +65,7 @@ class _Table:
         for watcher in pause.each(watchers):
             paths = self.by_watcher.get(watcher)
             if paths is not None:
-                paths.discard(path)
-                if not paths:
-                    del self.by_watcher[watcher]
+                self._discard(path, watcher, paths)
         return watchers
 
     def remove(self, path: str, watcher: Watcher) -> bool:
@@ -77,11 +76,15 @@ class _Table:
         del watchers[watcher]
         if not watchers:
             del self.by_path[path]
-        paths = self.by_watcher[watcher]
+        self._discard(path, watcher, self.by_watcher[watcher])
+        return True
+
+    def _discard(self, path: str, watcher: Watcher, paths: set[str]) -> None:
         paths.discard(path)
         if not paths:
             del self.by_watcher[watcher]
-        return True
+        elif not len(paths) % LOOK and is_sparse(paths):
+            self.by_watcher[watcher] = set(paths)
 
     def drop(self, watcher: Watcher, most: int) -> int:
         """Remove at most so many watches of a connection; returns how many of `most` were not used."""

@@ -1,13 +1,18 @@
 """The tree: links between nodes, and all nodes of a subtree, by way of their parents or of all paths."""
 
+from sys import getsizeof
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import OPEN_ACL
+from proxy.state.capture import new_machine
 from proxy.state.node import Node, make_node
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
+from proxy.state.rights import OPEN
 from proxy.state.subtree import subtree
+from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
 from schema.paths import ROOT, parent_of
 
@@ -64,3 +69,25 @@ def test_a_large_directory_comes_in_pieces() -> None:
         assert sum(sizes) == count
         assert max(sizes) <= 8192
         assert len(sizes) >= 5
+
+
+@pytest.mark.parametrize("owner", [0, 5])
+def test_what_was_large_once_does_not_keep_its_room(owner: int) -> None:
+    """To go over a directory, or what a session owns, takes as long as there is room in it."""
+    machine = new_machine(1)
+    tx = Transaction(machine.tree, machine.sessions, machine.digest)
+    tx.enter("home", 1000, 0)
+    paths = [f"/p/{number}" for number in range(50_000)]
+    tx.create("/p", ROOT, tx.nodes[ROOT], b"", OPEN, 0)
+    for path in paths:
+        tx.create(path, "/p", tx.nodes["/p"], b"", OPEN, owner)
+    tx.commit()
+    *deleted, left = paths
+    for path in deleted:
+        tx.delete(path, "/p", tx.nodes["/p"], tx.nodes[path])
+    tx.commit()
+    children = tx.nodes["/p"].children
+    assert list(children or ()) == [left]
+    assert getsizeof(children) < 1 << 20
+    assert not owner or list(machine.tree.ephemerals[owner]) == [left]
+    assert getsizeof(machine.tree.ephemerals.get(owner)) < 1 << 20

@@ -1,5 +1,7 @@
 """The watch table: which client gets which event, once, and in which order."""
 
+from sys import getsizeof
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -326,3 +328,19 @@ def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(ro
     room.table.fire([TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=500)))
     assert len(pauses) >= 1
     assert room.told[0] == ("a", CHANGED, path)
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_watches_that_were_many_once_do_not_keep_their_room(room: Room, fires: bool) -> None:
+    """`mntr` compares the watches of each connection, which takes as long as there is room for them."""
+    paths = [f"/{number}" for number in range(50_000)]
+    for path in paths:
+        room.table.data.add(path, room.a)
+    *gone, left = paths
+    for path in gone:
+        if fires:
+            room.fire(CHANGED, path)
+        else:
+            room.table.remove(path, room.a, WatcherType.DATA)
+    assert room.table.paths_of(room.a)[0] == {left}
+    assert getsizeof(room.table.data.by_watcher[room.a]) < 1 << 20
