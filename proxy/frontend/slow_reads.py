@@ -32,6 +32,7 @@ from proxy.frontend.order import SlowRead
 from proxy.log.slices import Slices, StateWorker
 from proxy.state.operation import Sees
 from proxy.state.pause import Lengths, TooMuch
+from proxy.support.addresses import source_of
 from proxy.support.environment import Clock
 
 # A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
@@ -51,8 +52,8 @@ class ClientRead(NamedTuple):
 
     @property
     def whose(self) -> tuple[int, str]:
-        """By what its client is known: the session and the address."""
-        return self.client.session_id, self.client.address
+        """By what its client is known: the session, and the address or its network."""
+        return self.client.session_id, source_of(self.client.address)
 
 
 class _Limit(NamedTuple):

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeAlias
 
+from proxy.support.addresses import source_of
+
 #: The first byte of a TLS connection: a record of its handshake.
 HANDSHAKE = b"\x16"
 _HEADER = 5  # bytes of a TLS record's header, the last two of which are the size of the rest
@@ -53,7 +55,7 @@ class Handshakes:
         `deadline`: of the handshake, by the loop's clock.
         """
         turn: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.setdefault(address, deque()).append((client, turn))
+        self._waiting.setdefault(source_of(address), deque()).append((client, turn))
         self._wake()
         try:
             await turn

@@ -5,6 +5,7 @@ What one client sees of it is in `order.txt`.
 
 import asyncio
 from functools import partial
+from itertools import cycle
 from typing import cast
 
 import pytest
@@ -134,8 +135,10 @@ def test_an_urgent_read_takes_nothing_of_the_time_that_all_else_has_after_a_long
     assert answered[3:] == ["urgent and long", "last"]
 
 
-def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
+@pytest.mark.parametrize("last", [[""], [*"12345678"]], ids=["one address", "one host of IPv6"])
+def test_who_always_asks_does_not_keep_others_from_being_answered(last: list[str]) -> None:
     """A client that came back with its watches waited for one read of each of thirty others."""
+    own = (f"2001:db8:0:0:0:0:0:{each}" if each else "10.0.0.1" for each in cycle(last))
     loop, clock = FakeLoop(), FakeClock()
     gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
     answered: list[str] = []
@@ -144,8 +147,8 @@ def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
         answered.append(name)
         clock.now += 1
 
-    def ask(name: str, address: str = "10.0.0.1") -> None:
-        client = ClientInfo(address, hash(name))
+    def ask(name: str, address: str = "") -> None:
+        client = ClientInfo(address or next(own), hash(name))
         gate.read_slowly(SLOW, client, partial(answer, name), lambda: True)
 
     def go_on() -> None:

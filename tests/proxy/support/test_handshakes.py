@@ -69,6 +69,15 @@ async def test_a_few_begin_in_a_turn_of_the_loop_and_addresses_take_turns(world:
     await until(lambda: world.begun[-1] == "more")
 
 
+async def test_all_addresses_of_one_host_take_one_turn(world: World) -> None:
+    """A host may have a whole /64 of IPv6: a waiting handshake of each would keep the others out."""
+    for number in range(4):
+        world.add(f"2001:db8:0:0:0:0:0:{number}", f"flood{number}")
+    world.add("2001:db8:0:1:0:0:0:1", "other")
+    await until(lambda: len(world.begun) == 5)
+    assert world.begun == ["flood0", "other", "flood1", "flood2", "flood3"]
+
+
 async def test_few_are_under_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A handshake may cost its time by what comes after its first record: a flood would send that at once."""
     monkeypatch.setattr(module, "_MOST", 3)
