@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from codec.constants import ErrorCode
+from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
+from codec.jute import pack_string
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import FORMS, STAGES, EntryHeader, Form, Learned, Sent, Stage
@@ -21,7 +22,7 @@ from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.beginning import beginning
 from proxy.support import probe
-from schema.entry import EntryWriter, Kind
+from schema.entry import EntryWriter, Identities, Kind
 
 # Larger entries would delay those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
 ENTRY_BYTES = 512 << 10
@@ -36,6 +37,7 @@ _SMALL_ENTRY_BYTES = 16 << 10
 # Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
 _REFUSED_BYTES = 128 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
+_NO_PATH = pack_string("/")
 # An Enum's attributes take longer.
 _SENT, _DIRECT, _FILLED, _DECIDED = Stage.SENT, Form.DIRECT, Learned.FILLED, Learned.DECIDED
 
@@ -45,6 +47,18 @@ def is_metered(pending: Pending) -> bool:
     if pending.kind == Kind.CLIENT:
         return pending.opcode not in UNMETERED
     return pending.kind == Kind.OPEN
+
+
+def _bare(pending: Pending) -> tuple[Identities, bytes]:
+    """The identities and the body of a request in an entry that a full etcd takes.
+
+    They have nothing that clients may make long: they would fill etcd's disk, whatever its quota is.
+    """
+    if pending.kind == Kind.CLIENT and pending.opcode == OpCode.SYNC:
+        return (), _NO_PATH  # which only the reply has
+    if pending.kind == Kind.CLIENT and pending.opcode == OpCode.CLOSE_SESSION:
+        return pending.identities, b""
+    return pending.identities, pending.body
 
 
 class SpentBudgets:
@@ -285,7 +299,8 @@ class Outbox:
                     continue
             queue.popleft()
             requests.append(pending)
-            writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
+            identities, body = _bare(pending) if full else (pending.identities, pending.body)
+            writer.add(pending.kind, pending.session_id, pending.opcode, identities, body)
             if is_trial:
                 return requests, Form.TRIAL
         return requests, Form.NESTED if full else _DIRECT
@@ -381,7 +396,7 @@ class Outbox:
         writer = EntryWriter()
         for pending, is_kept in zip(sent.requests, sent.kept, strict=True):
             if is_kept:
-                writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
+                writer.add(pending.kind, pending.session_id, pending.opcode, *_bare(pending))
         sent.value = sent.header.finish(writer)
         self.bytes += writer.size - sent.size
         sent.size = writer.size

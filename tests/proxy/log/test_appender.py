@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from codec.constants import ErrorCode, OpCode
+from codec.jute import pack_string
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import (
@@ -47,6 +48,8 @@ from tests.proxy.log.proxies import until
 KEYS = Keyspace("/t")
 PROXY_REVISION = 5
 SCRIPT = Path(__file__).with_name("appender.txt")
+# What is left of requests at a full etcd.
+_BARE = {pack_string("/"): "sync", b"": "close"}
 
 
 class Call(NamedTuple):
@@ -180,7 +183,8 @@ class World:
                 Compare(KEYS.proxy(key.incarnation), PROXY_REVISION),
                 Compare(put.key, 0),
             )
-            bodies = " ".join(request.body.decode() for request in decode_entry(put.value).requests)
+            entry = decode_entry(put.value)
+            bodies = " ".join(_BARE.get(request.body) or request.body.decode() for request in entry.requests)
             same = [each.txn for each in self.etcd.sent[: count - 1]].count(call.txn)
             marks = ", nested" * (call.txn.success != (put,)) + ", as before" * bool(same)
             yield f"Txn {count}: entry {key.number} of {key.incarnation}: {bodies or '-'}{marks}"
