@@ -117,7 +117,8 @@ export function deletions(app) {
     h("p", null, "Type the path ", h("code", null, visible(row.path)), " to confirm. This cannot be undone."),
     field("Path", h("input", { name: "path", autocomplete: "off", spellcheck: "false", class: "mono" })),
   ], `Delete ${plural(row.count, "znode")}`, async (values) => {
-    const done = await post("deletions/confirm", { number: row.number, path: values.path, count: row.count });
+    const path = values.path === visible(row.path) ? row.path : values.path; // typed as it is shown
+    const done = await post("deletions/confirm", { number: row.number, path, count: row.count });
     say(`Deleted ${plural(done.deleted, "znode")} of ${visible(done.path)}`);
     element.replaceChildren();
     await load();

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card, grid, h, table } from "./dom.js";
-import { bytes, count, nanos, rate, visible } from "./format.js";
+import { bytes, count, folded, nanos, rate, visible } from "./format.js";
 import { plot } from "./plot.js";
 import { poll } from "./poll.js";
 
@@ -23,8 +23,10 @@ function since(now, before) {
   return new Map(now.buckets.map(([place, number]) => [place, number - (earlier.get(place) ?? 0)]));
 }
 
+const shortened = (text) => h("span", { title: visible(text) }, folded(visible(text)));
+
 const budgetsCard = (budgets) => card("Budgets of the tree", table("Budgets", [
-  ["Path", (row) => visible(row.path), "path"],
+  ["Path", (row) => shortened(row.path), "path"],
   ["Writes a second", (row) => (row.writes ? count(row.writes) : "no limit"), "n"],
   ["Data a second", (row) => (row.bytes ? bytes(row.bytes) : "no limit"), "n"],
   ["Refused by this proxy", (row) => count(row.refused), "n"],
@@ -37,8 +39,8 @@ const busiest = (name, column, rows) => card(name, table(name, [
 ], rows, "No request was sampled yet."));
 
 const busiestCards = (found) => (found.one_in ? h("div", { class: "plots" },
-  busiest("Busiest paths", ["Path", (row) => (row.path ? visible(row.path) : "(no path)")], found.paths),
-  busiest("Busiest sessions", ["Session, client, most at", (row) => visible(`${row.session} ${row.client} ${row.path}`)], found.sessions)) : "");
+  busiest("Busiest paths", ["Path", (row) => (row.path ? shortened(row.path) : "(no path)")], found.paths),
+  busiest("Busiest sessions", ["Session, client, most at", (row) => shortened(`${row.session} ${row.client} ${row.path}`)], found.sessions)) : "");
 
 export function traffic() {
   const element = h("div");
@@ -53,6 +55,9 @@ export function traffic() {
 
   const load = async () => {
     const [now, past, top] = await Promise.all([get("traffic"), get("traffic/history", { seconds }), get("top")]);
+    // A process that has taken over counts anew.
+    const isNew = before && Object.entries(before.operations).some(([name, each]) => each.count > (now.operations[name]?.count ?? 0));
+    if (isNew) before = null;
     const elapsed = before ? Math.max(0.001, (now.nowMs - before.nowMs) / 1000) : null;
     const operations = Object.entries(now.operations).map(([name, each]) => {
       const then = before?.operations[name];

@@ -235,6 +235,18 @@ async def test_znodes_are_created_changed_and_deleted(stage: Stage) -> None:
     assert [text for text in page.complaints if "404" not in text and "403" not in text] == []
 
 
+async def test_a_deletion_is_confirmed_by_the_path_as_it_is_shown(stage: Stage) -> None:
+    """A character that cannot be seen cannot be typed."""
+    await create(stage.client, ("/\u202egone", b""))
+    page = await stage.page("#deletions")
+    await page.run("import('./api.js').then((api) => api.post('deletions', { path: '/\\u202egone' }))")
+    await page.click("Confirm…")
+    await _confirm(page, "/\\u202egone", "Delete 1 znode")
+    await page.text("None waits.")
+    assert "/\u202egone" not in stage.console.nodes
+    await quiet(page, stage)
+
+
 async def test_a_login_an_identity_and_a_second_user(stage: Stage) -> None:
     url = f"http://127.0.0.1:{stage.guarded.port}/console/"
     pages = {}

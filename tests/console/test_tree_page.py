@@ -295,17 +295,52 @@ async def test_the_traffic_has_a_history_when_the_page_opens(stage: Stage) -> No
     await quiet(page, stage)
 
 
+async def test_a_process_that_has_taken_over_has_no_negative_rates(stage: Stage) -> None:
+    page = await stage.browser.page()
+    # The second answer is that of a process that has begun to count; then there is none.
+    begun = """
+      const plain = window.fetch;
+      let asked = 0;
+      window.fetch = async (url, ...rest) => {
+        if (!url.endsWith('/traffic')) return plain(url, ...rest);
+        if (asked++ > 1) await new Promise(() => {});
+        const body = await (await plain(url, ...rest)).json();
+        for (const each of Object.values(body.operations)) each.count = asked > 1 ? 1 : 5000;
+        return new Response(JSON.stringify(body));
+      };
+    """
+    await page.send("Page.addScriptToEvaluateOnNewDocument", source=begun)
+    await page.open(f"{stage.url}#traffic")
+    since = "[...document.querySelectorAll('td[data-label=\"Since start\"]')].map((each) => each.textContent)"
+    await page.until(f"{since}[0] === '5,000'")
+    await page.until(f"{since}[0] === '1'")
+    rates = "[...document.querySelectorAll('td[data-label=\"Now\"]')].map((each) => each.textContent)"
+    assert set(await page.run(rates)) == {"0.0/s"}
+    await quiet(page, stage)
+
+
+async def test_a_proxy_that_hangs_is_reported(stage: Stage) -> None:
+    """Figures of before it hung looked like those of now."""
+    page = await stage.browser.page()
+    await page.open(f"http://127.0.0.1:{stage.guarded.port}/console/")
+    await page.text("Log in")  # where nothing else asks
+    await page.run("import('./poll.js').then((module) => void module.poll(() => new Promise(() => {}), 1, 1))")
+    await page.text("This proxy has not answered for a while.")
+
+
 async def test_the_traffic_shows_budgets(stage: Stage) -> None:
     server = stage.console.server
     before = server.machine.budgets.value
     page = await stage.page("#traffic")
     await page.text("By operation")
     assert not await page.run("document.body.innerText.includes('Budgets of the tree')")
-    server.machine.budgets.load(BudgetsValue(0, {}, (BudgetValue("/app", 500, 0, 0, 0, 0),)))
+    long = BudgetValue("/" + "x" * 300, 1, 0, 0, 0, 0)
+    server.machine.budgets.load(BudgetsValue(0, {}, (BudgetValue("/app", 500, 0, 0, 0, 0), long)))
     server.log.stats.throttled["/app"] += 7
     try:
         row = "[...document.querySelectorAll('tr')].find((each) => each.innerText.startsWith('/app'))"
         await page.until(f"{row}?.innerText.split(/\\s*\\t\\s*/).join() === '/app,500,no limit,7'")
+        assert not await page.run(f"document.body.innerText.includes('{long.path}')")
     finally:
         server.machine.budgets.load(before)
         del server.log.stats.throttled["/app"]
