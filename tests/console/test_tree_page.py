@@ -324,7 +324,9 @@ async def test_a_proxy_that_hangs_is_reported(stage: Stage) -> None:
     page = await stage.browser.page()
     await page.open(f"http://127.0.0.1:{stage.guarded.port}/console/")
     await page.text("Log in")  # where nothing else asks
-    await page.run("import('./poll.js').then((module) => void module.poll(() => new Promise(() => {}), 1, 1))")
+    await page.run(
+        "import('./poll.js').then((module) => void module.poll(() => new Promise(() => {}), 1, 1))"
+    )
     await page.text("This proxy has not answered for a while.")
 
 

@@ -5,17 +5,20 @@ Exit codes: 0 done, 1 refused or not done, 2 wrong usage.
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from cli.client import Client, Refused, connected
 from cli.output import counted, one_line, say, show
 from codec import client as zk
+from codec.client import Request
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_ACL, Acl
 from schema.paths import ROOT
 from zketcd.online import nodes, options
 from zketcd.online.shell import Shell
+
+T = TypeVar("T")
 
 parser = options.parser
 _MODES = {
@@ -85,16 +88,22 @@ def _rmr(session: Client, given: Any) -> int:
 
 
 def _acl(session: Client, given: Any) -> int:
+    def answer(request: Request[T]) -> T | None:
+        """None for a node that goes meanwhile: `walk` leaves it out as well."""
+        return session.call(request if request.path == given.path else zk.maybe(request))
+
     changed = 0
     for path in nodes.walk(session, given.path) if given.recursive else [given.path]:
-        before, stat = session.call(zk.get_acl(path))
+        if (found := answer(zk.get_acl(path))) is None:
+            continue
+        before, stat = found
         after = changed_acl(before, given)
         if after == before:
             continue
         if not after:
             raise Refused(f"{path}: no entry would be left")
-        if given.yes:
-            session.call(zk.set_acl(path, after, stat.aversion))
+        if given.yes and answer(zk.set_acl(path, after, stat.aversion)) is None:
+            continue
         changed += 1
         show(one_line(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}"))
     what = "changed" if given.yes else "would change; --yes writes it"

@@ -171,6 +171,18 @@ def test_acls_are_shown_and_then_changed_under_the_callers_identities(
     call("rmr", "/a")
 
 
+def test_a_node_that_goes_while_acls_are_changed_is_left_out(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("create", "/a/b", "--parents")
+    monkeypatch.setattr(nodes, "walk", lambda *_: ["/a", "/a/gone", "/a/b"])
+    change = ("acl", "/a", "-R", "--add", f"{_BOB}:r", "--yes")
+    assert [line.partition(":")[0] for line in call(*change).splitlines()] == ["/a", "/a/b"]
+    monkeypatch.undo()
+    assert "NO_NODE" in call("acl", "/gone", "-R", "--add", f"{_BOB}:r", status=1)
+    call("rmr", "/a")
+
+
 def test_what_becomes_of_an_acl() -> None:
     one, two, new = Acl(1, "world", "anyone"), Acl(31, "ip", "10.0.0.1"), Acl(2, "world", "anyone")
 
