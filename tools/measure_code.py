@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Figures of the code: `python tools/measure_code.py [ROOT]` prints those of a checkout, of any commit.
 
-Words of the documents, lines by folder, the largest classes, the longest files, Protocol classes, methods
-that only pass a call on, and files with one small definition. Generated files do not count.
+Words of the documents, lines by folder, the largest classes, the longest files. Generated files do not count.
 """
 
 import argparse
@@ -92,52 +91,6 @@ def _measured(node: ast.ClassDef, place: str) -> ClassSize:
     return ClassSize(place, node.name, len(attributes), len(methods), lines)
 
 
-def protocols(root: Path) -> list[str]:
-    """Protocol classes, each as "place name"."""
-    return [
-        f"{path.relative_to(root).as_posix()} {node.name}"
-        for path in sources(root)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-        and any(
-            base.split("[")[0] in ("Protocol", "typing.Protocol") for base in map(ast.unparse, node.bases)
-        )
-    ]
-
-
-def passed_on(root: Path, *packages: str) -> int:
-    """How many methods and properties only return, or call, one of a part: `return self._part.name(...)`."""
-    count = 0
-    for path in sources(root, *packages):
-        for node in ast.walk(ast.parse(path.read_text())):
-            for method in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(method, ast.FunctionDef):
-                    body = [each for each in method.body if not _is_docstring(each)]
-                    count += len(body) == 1 and _passes_on(body[0])
-    return count
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _passes_on(node: ast.stmt) -> bool:
-    value = node.value if isinstance(node, ast.Return | ast.Expr) else None
-    names = ast.unparse(value.func if isinstance(value, ast.Call) else value).split(".") if value else []
-    return len(names) == 3 and names[0] == "self" and all(name.isidentifier() for name in names)
-
-
-def single_definitions(root: Path, *packages: str, most: int = 40) -> list[str]:
-    """Files below so many lines with one class or function."""
-    found = []
-    for path in sources(root, *packages):
-        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        definitions = [each for each in ast.parse(path.read_text()).body if isinstance(each, kinds)]
-        if len(definitions) == 1 and count_lines(path) < most:
-            found.append(path.relative_to(root).as_posix())
-    return found
-
-
 def main() -> None:
     """Print everything."""
     parser = argparse.ArgumentParser(
@@ -164,9 +117,6 @@ def main() -> None:
     print(f"\nfiles over {MOST_LINES_OF_A_FILE} lines: {len(files)}")
     for name, count in sorted(files.items(), key=lambda file: -file[1]):
         print(f"{count:>9,}  {name}")
-    print(f"\nProtocol classes: {len(protocols(root))}")
-    print(f"methods and properties of the product that pass on: {passed_on(root, *ours)}")
-    print(f"files of the product below 40 lines with one definition: {len(single_definitions(root, *ours))}")
 
 
 if __name__ == "__main__":
