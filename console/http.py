@@ -270,19 +270,19 @@ class Console:
         """Check a password. Raises Refused."""
         if not self._settings.users:
             raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
-        now = time.monotonic()
         address = java_address(request.remote or "")
         source = request.cookies.get(_cookie(request, _KNOWN_COOKIE), "")
         if not self._throttle.knows(source, user):
             source = source_of(address)
-        wait = self._throttle.wait(source, user, now)
-        if wait:
-            raise Refused(
-                HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong passwords: try again in {wait:.0f} s"
-            )
-        self._throttle.tried(source, user, now)
         secret = self._settings.users.get(user)
-        async with self._hashes:
+        async with self._hashes:  # before it is asked whether there were too many: what waits was not tried
+            now = time.monotonic()
+            wait = self._throttle.wait(source, user, now)
+            if wait:
+                raise Refused(
+                    HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong passwords: try again in {wait:.0f} s"
+                )
+            self._throttle.tried(source, user, now)
             right = len(password) <= LONGEST and await asyncio.to_thread(is_right, password, secret)
         if not right:
             log.warning("console: login of %r from %s refused", user[:64], address)

@@ -1,5 +1,6 @@
 """`/api/v1/storage`: as clickhouse-keeper's dashboard and tools ask for it."""
 
+import asyncio
 import base64
 import io
 import json
@@ -152,6 +153,15 @@ async def test_users_log_in_and_without_console_write_nothing_is_changed() -> No
         assert (await tool.ask("/zookeeper", headers=right))[0] == 200
         status, body = await tool.ask("/new", "POST", headers=right)
         assert (status, b"--console-write" in body) == (403, True)
+
+
+async def test_many_requests_at_once_are_no_guesses() -> None:
+    """Passwords that were just being checked counted as wrong: of eight requests three were refused."""
+    right = {"Authorization": "Basic " + base64.b64encode(f"amy:{PASSWORD}".encode()).decode()}
+    async with place("amy") as where, aiohttp.ClientSession() as session:
+        tool = Tool(session, where)
+        answers = await asyncio.gather(*[tool.ask("/zookeeper", headers=right) for _ in range(12)])
+    assert {status for status, _ in answers} == {200}
 
 
 async def test_a_change_names_its_user(caplog: pytest.LogCaptureFixture) -> None:
