@@ -13,6 +13,7 @@ from codec.constants import ErrorCode
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.log import Log
 from proxy.state.expiry import Expiry
+from proxy.support.controls import shortened
 from proxy.support.tasks import together
 from schema.entry import Kind, NodeDue, encode_node_due
 
@@ -25,6 +26,7 @@ _SLICE = 256  # nodes that are checked in one turn of the loop, which takes abou
 # so many seconds, and at most this part of the interval between two checks.
 _LONGEST_NOTE = 1.0
 _NOTES = 10
+_MOST_OF_PATH = 1024  # characters
 
 
 class Pace(NamedTuple):
@@ -84,10 +86,11 @@ class NodeExpiry:
             started = self._time()
             err = await self._delete(due)
             if not err:
-                log.debug("deleted %s, a container or TTL node that was due", path)
+                log.debug("deleted %s, a container or TTL node that was due", shortened(path, _MOST_OF_PATH))
             elif err not in _NOT_DUE_ANY_MORE:
                 name = ErrorCode(err).name
-                log.warning("cannot delete %s, a container or TTL node that is due: %s", path, name)
+                shown = shortened(path, _MOST_OF_PATH)
+                log.warning("cannot delete %s, a container or TTL node that is due: %s", shown, name)
                 return  # etcd has no space, most likely: the next check tries again
             await asyncio.sleep(max(0.0, gap - (self._time() - started)))
 

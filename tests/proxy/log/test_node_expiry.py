@@ -171,6 +171,16 @@ async def test_refusals_are_tried_again_at_the_next_look(caplog: pytest.LogCaptu
     assert "cannot delete /used, a container or TTL node that is due: SYSTEM_ERROR" in caplog.text
 
 
+async def test_the_log_has_no_more_of_a_path_than_fits(caplog: pytest.LogCaptureFixture) -> None:
+    """A path may have a megabyte, and a full etcd refuses its deletion once a minute."""
+    async with _running() as proxy:
+        await until(lambda: proxy.paths == {"/new", "/long"})
+        proxy.errors.append(ErrorCode.SYSTEM_ERROR)
+        proxy.attach(f"/{'x' * 100_000}", CONTAINER_OWNER, created=1)
+        await until(lambda: proxy.paths == {"/new", "/long"})
+    assert 0 < len(caplog.text) < 10_000
+
+
 async def test_deletions_are_paced() -> None:
     async with _running(Pace(check_interval=30, max_per_minute=600)) as proxy:
         started = asyncio.get_running_loop().time()
