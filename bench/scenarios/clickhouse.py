@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bench.run import rotated
 from bench.scenarios import Cell, Table
-from bench.scenarios.inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
+from bench.scenarios.many_inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
 from bench.scenarios.many_servers import Servers
 from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer

@@ -24,7 +24,7 @@ from bench.errors import BenchError
 from bench.run import rotated
 from bench.scenarios import Cell, Table
 from bench.scenarios.deployed import CHOOSING, three_hosts
-from bench.scenarios.inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
+from bench.scenarios.many_inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
 from bench.scenarios.many_servers import Servers
 from lab.servers.clickhouse import ClickHouseServer
 from lab.servers.process import REPOSITORY
