@@ -12,8 +12,10 @@ from lab.servers.zookeeper import jar_folder, java_program
 # What Spark's launcher gives every JVM of Java 17.
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")
 
+#: Options of a JVM that lives for seconds.
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _JAVA_OPTIONS = (
-    *("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djdk.reflect.useDirectMethodHandle=false"),
+    *("-Xmx192m", *SHORT_LIVED.split(), "-Djdk.reflect.useDirectMethodHandle=false"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, "sun.nio.ch")),
 )
 
@@ -94,18 +96,20 @@ class SparkMaster(_SparkServer):
 
 
 class SparkWorker(_SparkServer):
-    """A worker with one core that goes to whichever of the masters leads."""
+    """A worker that goes to whichever of the masters leads, with a core for each executor."""
 
     kind = "spark-worker"
     main = "org.apache.spark.deploy.worker.Worker"
 
-    def __init__(self, masters: str) -> None:
+    def __init__(self, masters: str, executors: int = 1) -> None:
         super().__init__({})
         self._masters = masters
+        self._executors = executors
 
     def arguments(self) -> Sequence[str]:
         """What it offers, and where the masters are."""
         return [
-            *("--port", str(self.port), "--cores", "1", "--memory", "600m"),
+            *("--port", str(self.port), "--cores", str(self._executors)),
+            *("--memory", f"{600 * self._executors}m"),
             *("--work-dir", os.fspath(self.data_dir), self._masters),
         ]

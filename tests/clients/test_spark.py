@@ -10,7 +10,7 @@ from lab.servers import EtcdServer, wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.child import Child
 from tests.clients.conftest import two_servers
-from tests.clients.spark import SparkMaster, SparkWorker
+from tests.clients.spark import SHORT_LIVED, SparkMaster, SparkWorker
 
 # Spark asks for a minute; the server grants this, and so long a dead leader stays the leader.
 SESSION_MS = 5_000
@@ -25,6 +25,8 @@ conf = SparkConf().setMaster(sys.argv[1]).setAppName("counting").setAll([
     ("spark.driver.memory", "512m"),
     ("spark.executor.memory", "512m"),
     ("spark.ui.enabled", "false"),
+    ("spark.driver.extraJavaOptions", sys.argv[2]),
+    ("spark.executor.extraJavaOptions", sys.argv[2]),
     ("spark.pyspark.python", sys.executable),
 ])
 with SparkContext(conf=conf) as context:
@@ -48,7 +50,9 @@ def test_the_other_master_takes_over(servers: tuple[ServerProcess, ServerProcess
         for server in (*masters, worker):
             stack.callback(server.close)
             server.launch()
-        application = stack.enter_context(Child(tmp_path / "application.log", "-c", APPLICATION, url))
+        application = stack.enter_context(
+            Child(tmp_path / "application.log", "-c", APPLICATION, url, SHORT_LIVED)
+        )
         for server in (*masters, worker):
             server.wait_until_serving()
 

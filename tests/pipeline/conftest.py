@@ -13,6 +13,7 @@ from lab.servers import EtcdServer, ZooKeeperServer
 from lab.servers.zookeeper import java_program
 from pipeline.spark import session
 from proxy.log.upkeep import truncation
+from tests.clients.spark import SHORT_LIVED
 from tests.pipeline.ensembles import Origin, make_origin, populate, zookeeper
 from tests.proxy.log.trees import Tree
 
@@ -29,7 +30,7 @@ def spark() -> Iterator[SparkSession]:
         spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
         spark_connect_grpc_binding_address="127.0.0.1",
         spark_connect_grpc_binding_port="0",
-        spark_driver_extraJavaOptions="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        spark_driver_extraJavaOptions=SHORT_LIVED,
     )
     yield made
     made.stop()

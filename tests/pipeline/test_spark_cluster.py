@@ -13,7 +13,7 @@ import pytest
 from lab.servers import EtcdServer, wait_until
 from lab.servers.process import REPOSITORY
 from lab.servers.zookeeper import jar_folder
-from tests.clients.spark import SparkMaster, SparkWorker
+from tests.clients.spark import SHORT_LIVED, SparkMaster, SparkWorker
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
 pytestmark = pytest.mark.real
@@ -21,16 +21,15 @@ pytestmark = pytest.mark.real
 _TIMEOUT = 400  # seconds for one application, on a machine that has other things to do
 _SOURCE = SAMPLES / "zk39-plain"
 _MAIN = REPOSITORY / "zketcd" / "__main__.py"
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # JVMs that live for seconds
 _DEFAULTS = {
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
 }
-# Small executors for the workers of the standalone cluster: Spark takes no less memory.
+# Small executors for the worker of the standalone cluster: Spark takes no less memory.
 _SMALL = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1")
 # Nothing begins before both are there, however late one of them starts.
 _BOTH = (
@@ -87,20 +86,15 @@ def _program(folder: Path, lines: list[list[str]]) -> list[str]:
 
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[Run]:
-    """A master with two workers, and spark-submit with the archive that `make pyfiles` makes."""
+    """A master, a worker with two executors, and spark-submit with the archive that `make pyfiles` makes."""
     archive = tmp_path / "pyfiles.zip"
     _run([sys.executable, str(REPOSITORY / "tools" / "make_pyfiles.py"), str(archive)], tmp_path)
     with ExitStack() as servers:
         master = servers.enter_context(SparkMaster())
         url = f"spark://127.0.0.1:{master.port}"
-        workers = [SparkWorker(url), SparkWorker(url)]
-        for worker in workers:
-            servers.callback(worker.close)
-            worker.launch()  # side by side
+        servers.enter_context(SparkWorker(url, executors=2))
         wait_until(
-            lambda: [state for _, state in master.known("workers")] == ["ALIVE"] * 2,
-            "two workers",
-            timeout=90,
+            lambda: [state for _, state in master.known("workers")] == ["ALIVE"], "the worker", timeout=90
         )
         submit = str(jar_folder().parent / "bin" / "spark-submit")
 

@@ -17,7 +17,6 @@ from proxy.handover import moved, receiver
 from proxy.handover.moved import Moved
 from proxy.state.pause import LENGTHS
 
-_SEEDS = (1, 4)
 _HOURS = 0.03
 
 
@@ -47,10 +46,9 @@ class _Counted(Simulation):
         return super()._drawn(rng)._replace(lengths=LENGTHS)
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
-def test_no_client_loses_its_connection(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nemesis, "any_trouble", lambda _rng: None)
-    world = _Counted(seed)
+    world = _Counted(1)
     assert world.run().violations == []
     assert world.taken_over > 3
     assert [when for when in world.lost if when < _HOURS * 3600] == [], "before clients stop"
