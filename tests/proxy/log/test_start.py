@@ -86,7 +86,7 @@ async def test_what_cannot_be_served_is_refused(key: str, value: bytes, words: s
 async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> None:
     record = await tree.record()
     for changed, words in (
-        (record._replace(complete=False), "import into /t is not complete. Run the import again"),
+        (record._replace(complete=False), "import into /t is not complete, or the first load of a follow"),
         (
             record._replace(level=7),
             "has level 7, and this release of zketcd applies level 1. Start a newer",
