@@ -29,7 +29,7 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
         raise NotReadable(f"{prefix} follows another one: it can be read after `follow --finish`")
     if not found.record.complete:
         raise NotReadable(
-            f"the import into {prefix} is not complete, or the first load of a follow. Run that command again:"
-            " it starts over"
+            f"the import into {prefix} is not complete, or the first load of a follow. Run that command"
+            " again: it starts over"
         )
     return found, found.record

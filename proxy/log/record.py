@@ -175,8 +175,8 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
         )
     elif not record.complete:
         raise TreeNotServable(
-            f"the import into {prefix} is not complete, or the first load of a follow. Run that command again:"
-            " it starts from the beginning"
+            f"the import into {prefix} is not complete, or the first load of a follow. Run that command"
+            " again: it starts from the beginning"
         )
     return record
 
