@@ -17,6 +17,7 @@ log = logging.getLogger("zketcd")
 
 _START = 600.0  # seconds in which the new process has to load the tree
 _ANSWERED = 3.0  # seconds for etcd to answer what was taken from clients
+_READ = 1.0  # seconds for slow reads: all clients wait
 _CARRIED = 3.0  # seconds to carry the sessions over
 _UNREAD = 1.0  # seconds for clients to read their replies; those that do not are closed at the end
 _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
@@ -220,14 +221,15 @@ class Sender:
         Raises HandoverError, but not for slow reads alone: their clients do not move, and come again.
         """
         loop, server = asyncio.get_running_loop(), self._server
-        deadline = loop.time() + _ANSWERED
+        began = loop.time()
         busy = [each for each in server.connections if each.order.queue.count]  # no other one takes a request
         while server.log.outbox.outstanding or any(
             each.order.queue.count and not each.outbound.unsent for each in busy
         ):
-            if loop.time() > deadline:
-                if not server.log.outbox.outstanding:
-                    break
+            waited = loop.time() - began
+            if waited > _READ and not server.log.outbox.outstanding:
+                break
+            if waited > _ANSWERED:
                 if server.state_gate.first_slow_read is not None:
                     raise HandoverError(f"reads that take long were not answered in {_ANSWERED:g} s")
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")

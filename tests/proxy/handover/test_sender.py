@@ -151,8 +151,8 @@ async def test_what_was_not_answered_in_time_is_named(
 async def test_clients_that_always_wait_for_slow_reads_do_not_keep_it_from_handing_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One client with 1,000 reads of 20,000 nodes did, and each try froze all clients for three seconds."""
-    monkeypatch.setattr("proxy.handover.sender._ANSWERED", -1.0)
+    """One client with 1,000 reads of 20,000 nodes did, and each try froze all clients for 3 s."""
+    monkeypatch.setattr("proxy.handover.sender._READ", -1.0)
     reading = MagicMock()
     reading.order.queue.count, reading.outbound.fd, reading.outbound.unsent = 1, -1, 0
     server = MagicMock(place={}, connections=[reading], thaw=AsyncMock())
