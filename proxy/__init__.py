@@ -37,7 +37,8 @@ follower     the process `zketcd follow`
 base         of a copy: the snapshot by its follower that its log continues; a new one replaces the log
 standby      a copy that takes over if the tree is lost; its follower shows that it lives
 seal         in a record: where the tree has moved; no later entry counts
-item         what the order makes of the watch: an entry to apply, a proxy that came or went, a new record
+stream       what the watch and the reads after its breaks have delivered, in order
+item         what the order makes of the stream: an entry to apply, a proxy that came or went, a new record
 machine      the state machine: tree, sessions and counters, and how an entry changes them
 session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client
 attach       to move a session to the incarnation of the proxy that its client has connected to

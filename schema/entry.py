@@ -22,7 +22,7 @@ PASSWORD_HASH_SIZE = 16
 class Kind(enum.IntEnum):
     """What a request of an entry is."""
 
-    CLIENT = 0  # a client's request, as the client sent it
+    CLIENT = 0  # a client's request
     OPEN = 1  # a session begins
     ATTACH = 2  # a session comes to the entry's incarnation
     CLOSE = 3  # a session ends without its client's request
@@ -63,7 +63,7 @@ class Request(NamedTuple):
     session_id: int
     opcode: int
     identities: tuple[Identity, ...]
-    body: bytes  # CLIENT: what follows the request's header, as the client sent it
+    body: bytes  # README.md has the form of each kind
 
 
 class Written(NamedTuple):

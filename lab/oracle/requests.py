@@ -377,7 +377,7 @@ _SPECIAL_XIDS: dict[type, int] = {
 
 
 def writes(request: Request) -> bool:
-    """Return whether success of the request makes a new zxid."""
+    """Return whether success of a request that the comparisons send makes a new zxid; see also `_WRITES`."""
     return isinstance(
         request, Create | CreateContainer | CreateTtl | DeleteContainer | Delete | SetData | SetAcl | Multi
     )

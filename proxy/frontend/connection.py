@@ -1,5 +1,7 @@
 """One client's connection: the transport's callbacks, the session, and watch events.
 
+`Connections` are those of all clients of a server.
+
 Bytes from the client come in by `data_received`. They are cut into packets (`transport`), and those go to
 the connection's `Order`. What has to be done comes out of it as a `Ready`, which `Connection._act` does.
 Outcomes of writes come in by `take_outcome`, watch events by `notify`.

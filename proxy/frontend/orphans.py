@@ -1,8 +1,8 @@
 """Sessions whose proxy died, until they are ended or continue at another proxy.
 
 Pure: the clock is an argument, in seconds. `sessions` asks which are due, and returns their CLOSEs. The
-eldest proxy appends these; the n-th eldest does so n seconds later, in case the eldest is paused. A second
-CLOSE does no harm: it names the holder.
+eldest proxy appends these; each younger one would do so a second after the one before it, in case that is
+paused. A second CLOSE does no harm: it names the holder.
 """
 
 from collections.abc import Container, Iterator

@@ -80,7 +80,7 @@ class ReadRun:
 
 
 class Refused(NamedTuple):
-    """A write that cannot be decoded. Its error is sent when it is at the head."""
+    """A write that cannot be decoded, or has too many identities. Its error is sent at the head."""
 
     xid: int
     code: ErrorCode

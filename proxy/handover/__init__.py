@@ -23,4 +23,16 @@ shows that no entry of it can follow, carries the sessions back, and reads from 
 
 So only connections without a request that waits move, with the bytes that were not handled, and their watches
 as of one place of the log: the old process sends the events before it, the new one those after it.
+
+In which order to read:
+
+main        the command `zketcd upgrade`: it asks a running process
+names       the name of the socket by which it does
+control     takes such requests, from the socket and from signals
+upgrade     in the process that serves: when it hands over
+sender      the old process's part of the messages above
+receiver    the new process's part
+moved       what is sent of a connection
+channel     the messages, and the sockets with them
+supervisor  what the first process becomes where nothing may see it end
 """

@@ -257,7 +257,7 @@ class Sender:
     async def _quiet(self) -> Iterable[Connection]:
         """Wait until clients have read their replies and events, while any of them still reads.
 
-        Those that have read all.
+        Returns those that have read all.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _UNREAD

@@ -2,7 +2,7 @@
 
 If two releases evaluated one request differently, they would make two different trees of one log. So each
 change of outcomes (also of how leniently a request is decoded) gets a new level, and the code of a level
-never changes its outcomes. docs/upgrading.md says how long an old level is supported.
+never changes its outcomes.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The tree as one request sees it: the data that it may use, and the changes that it makes.
 
-One object serves all requests, one after another; the machine prepares it for each. Every change adds an
-entry to the undo list, so that a request that fails (in a part of a multi, or by a bug) is undone completely.
+Every change adds an entry to the undo list, so that a request that fails (in a part of a multi, or by a bug)
+is undone completely.
 """
 
 from functools import cache
@@ -66,7 +66,8 @@ def _settings(rules: int) -> tuple[bool, bool, bool, frozenset[str]]:
 class Transaction:
     """The data that one request uses, and its changes of the tree.
 
-    One object serves all requests, since to make one for each would cost more than a short request.
+    One object serves all requests, one after another; the machine prepares it for each. To make one for each
+    would cost more than a short request.
     """
 
     __slots__ = (

@@ -17,6 +17,6 @@ class Counters:
         self.auth_failed = 0  # authentications that failed: addauth, SASL, commands of the admin port
         self.connect_requests = 0  # of connections that wanted a session
         self.notifications = 0  # watch events sent
-        self.rejected = 0  # connections over maxClientCnxns
+        self.rejected = 0  # connections: too many, or too many bytes before a session
         self.sessionless_expired = 0  # connections that never asked for a session
-        self.sessions_expired = 0  # ended here since their clients were silent
+        self.sessions_expired = 0  # ended by this proxy: their clients were silent, or their proxies died

@@ -410,7 +410,7 @@ class Outbox:
     # -- the stream ----------------------------------------------------------------------------------------
 
     def settle(self, number: int) -> Sent | None:
-        """An entry of this incarnation was applied completely: answer the requests refused after it next."""
+        """An entry of this incarnation was applied completely; returns it. Answer its `after` next."""
         sent = self._sent.pop(number, None)
         if sent is not None:
             self._over(sent)

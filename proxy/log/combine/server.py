@@ -31,7 +31,7 @@ from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
-_MOST_WAITING = 64  # entries of a proxy; it has eight in flight, and appends those that come late itself
+_MOST_WAITING = 64  # entries of a proxy, which has fewer in flight (`window`); it appends late ones itself
 _MOST_BEFORE = 16 * MOST_BYTES  # bytes of an entry before compression
 # What combined entries may have. Other kinds, which change what holds for all proxies, are appended by
 # their sender, which needs the right to write to etcd for that.

@@ -4,6 +4,8 @@ Ping, auth and sasl concern the connection rather than the state: the frontend a
 operations there are:
 
 steps       how long a read will take, as the state is now
+expected    how long a part of a multiRead will take
+read_only   for sessions that may only read
 features    what a Keeper says of itself
 unreadable  requests that cannot be decoded: what ZooKeeper answers
 beginning   the parts of a multi before one that cannot be decoded

@@ -1,4 +1,7 @@
-"""What a part of a multiRead will take, to be added to that of the parts before it. May raise TooLong."""
+"""What a part of a multiRead will take, to be added to that of the parts before it. May raise TooLong.
+
+`steps` has the same figures for single reads: change both. A list of Keeper's is one of `expect_list` too.
+"""
 
 from collections.abc import Callable
 from typing import Any
