@@ -51,7 +51,8 @@ _FAULTS = (
 )
 _WHERE = Seal("http://elsewhere:2379", "/moved", 77, 0)
 _KEYS = Keyspace(PREFIX)
-_LIMIT = 120.0  # seconds
+LIMIT = 120.0
+"""Simulated seconds within which each step has its effect."""
 _POLL = 0.5
 
 
@@ -169,7 +170,7 @@ class Sealing:
 
     def _until(self, probe: Callable[[], bool]) -> bool:
         world = self._world
-        deadline = world.now + _LIMIT
+        deadline = world.now + LIMIT
         while not probe():
             if world.now > deadline:
                 return False

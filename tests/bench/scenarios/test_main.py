@@ -35,9 +35,9 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.real
-# One of each kind: sessions that wait, load on many proxies, other programs, relays, files. `make scenarios
-# ARGS="--scale 0.002"` is the short form of all.
-@pytest.mark.parametrize("name", ["idle", "sidecars", "deployed", "clickhouse-deployed", "pipeline"])
+# One of each kind: sessions that wait, load on many proxies, other programs behind relays, files. `make
+# scenarios ARGS="--scale 0.002"` is the short form of all.
+@pytest.mark.parametrize("name", ["idle", "sidecars", "clickhouse-deployed", "pipeline"])
 def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)], lambda: _FACTS) == 0

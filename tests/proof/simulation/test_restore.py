@@ -18,8 +18,8 @@ def test_zxids_continue_in_a_new_epoch() -> None:
     assert world.oracle.machine.zxid >> 32 > 0
 
 
-def _with_older_backup(hours: float = 0.02) -> Simulation:
-    world = Simulation(1, hours, NOTHING_ELSE)
+def _with_older_backup() -> Simulation:
+    world = Simulation(1, 0.006, NOTHING_ELSE)
     world.knobs = world.knobs._replace(backup=0.3)
     return world
 

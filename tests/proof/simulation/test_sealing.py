@@ -4,6 +4,7 @@ from collections import deque
 
 import pytest
 
+from proof.simulation import sealing
 from proof.simulation.simulation import Simulation
 from proxy.log.follow.log_order import RecordChanged
 from proxy.log.follow.seen_record import SeenRecord
@@ -31,6 +32,7 @@ def test_a_server_that_serves_behind_the_seal_is_seen(monkeypatch: pytest.Monkey
         seen.take(decode_record(item.value), item.revision)
 
     monkeypatch.setattr(SeenRecord, "changed", ignore)
+    monkeypatch.setattr(sealing, "LIMIT", 15.0)
     violations = _world().run().violations
     words = "behind the seal", "the log has None there", "has not ended at the seal"
     assert any(word in each for each in violations for word in words), violations
