@@ -74,6 +74,8 @@ def _ports(config: Config) -> Iterator[Finding]:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
                 yield doubtful(option, f"{name} is in use: by a running zketcd?")
+            elif option == "--admin-listen" and not config.admin_is_required:
+                yield doubtful(option, f"{error}: zketcd would run without this server")
             else:
                 yield wrong(option, str(error))
         else:

@@ -67,6 +67,15 @@ def test_ports() -> None:
     assert _found("--admin-listen", "192.0.2.1:8080")["--admin-listen"][0] is Grade.WRONG
 
 
+def test_a_host_without_the_default_address_of_the_admin_port_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one with IPv6 alone: the server starts all the same."""
+    monkeypatch.setattr("proxy.config._DEFAULT_ADMIN", ("192.0.2.1", 8080))
+    found = {each.about: each for each in check_host(parse(["--listen", "127.0.0.1:0"]))}
+    assert found["--admin-listen"].grade is Grade.DOUBTFUL
+
+
 def test_an_embedded_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     found = _found("--etcd", "embedded", "--data-dir", str(data))
