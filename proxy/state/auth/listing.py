@@ -5,6 +5,7 @@ ACL entries that `auth` stands for, and in the audit log. It is the same in ever
 """
 
 import struct
+from functools import lru_cache
 
 from proxy.state.auth.scheme import Identities, Identity
 
@@ -24,6 +25,7 @@ def listed(identities: Identities) -> Identities:
     return tuple(sorted(distinct, key=lambda identity: _hash(identity) & places - 1))
 
 
+@lru_cache(maxsize=1024)  # for each that a client adds, all are sorted again
 def _hash(identity: Identity) -> int:
     """Id.hashCode, which jute generates, after ConcurrentHashMap.spread."""
     code = 37 * (37 * 17 + _hash_of_text(identity.scheme)) + _hash_of_text(identity.id)
