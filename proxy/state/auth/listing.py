@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from proxy.state.auth.scheme import Identities, Identity
 
+_SHORT = 256  # characters of an id
 _LEAST = 16  # places of an empty table; it is doubled once it is three quarters full
 
 
@@ -22,15 +23,22 @@ def listed(identities: Identities) -> Identities:
     places = _LEAST
     while len(distinct) >= places * 3 // 4:
         places *= 2
-    return tuple(sorted(distinct, key=lambda identity: _hash(identity) & places - 1))
+    return tuple(sorted(distinct, key=lambda identity: _kept_hash(identity) & places - 1))
 
 
-@lru_cache(maxsize=1024)  # for each that a client adds, all are sorted again
+def _kept_hash(identity: Identity) -> int:
+    return _short_hash(identity) if len(identity.id) <= _SHORT else _hash(identity)
+
+
 def _hash(identity: Identity) -> int:
     """Id.hashCode, which jute generates, after ConcurrentHashMap.spread."""
     code = 37 * (37 * 17 + _hash_of_text(identity.scheme)) + _hash_of_text(identity.id)
     code &= 0xFFFFFFFF
     return code ^ code >> 16
+
+
+# For each identity that a client adds, all of its are sorted again. Of long ones a client has few.
+_short_hash = lru_cache(maxsize=8192)(_hash)
 
 
 def _hash_of_text(text: str) -> int:
