@@ -7,7 +7,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from codec.jute import Acl
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
 from lab.servers.waiting import wait_until
+from tests.conftest import TICK_TIME_MS
 from zketcd.__main__ import main
 from zketcd.online import nodes
 from zketcd.online.main import changed_acl
@@ -47,9 +48,23 @@ class Caller:
         return Client(self.address, [])
 
 
+@pytest.fixture(scope="module")
+def server(etcd_server: EtcdServer) -> Iterator[ZketcdServer]:
+    """One that all of this file shares."""
+    prefix = f"/test-online-{os.getpid()}"
+    with ZketcdServer(etcd_server.endpoint, prefix=prefix, tick_time=TICK_TIME_MS) as started:
+        yield started
+
+
 @pytest.fixture
-def call(zketcd_server: ZketcdServer, capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(zketcd_server, capsys)
+def call(server: ZketcdServer, capsys: pytest.CaptureFixture[str]) -> Iterator[Caller]:
+    """On an empty tree."""
+    caller = Caller(server, capsys)
+    yield caller
+    with closing(caller.session()) as session:
+        for path in reversed(list(nodes.walk(session, "/"))):
+            if path != "/" and not path.startswith("/zookeeper"):
+                session.call(zk.delete(path))
 
 
 def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
