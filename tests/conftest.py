@@ -57,8 +57,9 @@ _SHARE = [int(number) for number in os.environ.get("TEST_SHARE", "0/1").split("/
 # Marks of a whole module.
 _MARKED = re.compile(r"^pytestmark = .*pytest\.mark\.(real|long)\b", re.MULTILINE)
 
-# A session of Spark takes as long to start as the tests of a file take.
+# A session of Spark takes as long to start as the tests of a file take, and so does a JVM with Curator.
 _USES_SPARK = re.compile(r"\bspark: SparkSession\b")
+_WITH_CURATOR = "tests/clients/curator/"
 
 _prefix_numbers = itertools.count(1)
 _running_test: deque[pytest.Item] = deque(maxlen=1)
@@ -149,10 +150,14 @@ def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[Zke
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """A file's tests are run by one process, for the servers that they share; all files with Spark by one."""
+    """A file's tests are run by one process, for the servers that they share; so are all files with Spark,
+    and all with Curator.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
+        if file.startswith(_WITH_CURATOR):
+            return _WITH_CURATOR
         return "Spark" if file in _files_with_spark(self.config.rootpath) else file
 
 
