@@ -210,7 +210,7 @@ class Server(BaseServer):
         return self.log.learned_space(in_use, quota, self.snapshots.log_bytes)
 
     @property
-    def place(self) -> dict[str, str]:
+    def must_match(self) -> dict[str, str]:
         """What a process that takes over must have in common with this one: etcd, and options by name."""
         config = self._config
         addresses = {

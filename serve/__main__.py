@@ -31,7 +31,7 @@ from proxy.handover import supervisor
 from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control
 from proxy.handover.receiver import take
-from proxy.handover.upgrade import report_serving, upgraded
+from proxy.handover.upgrade import tell_old_process, until_ended
 from proxy.home import home_of, numbers_of, peer_port_of
 from proxy.log.record import TreeNotServable, TreeSealed
 from proxy.log.upkeep.snapshots import run_process
@@ -266,7 +266,7 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
         server = PastServer(config, prepared.client_tls, prepared.login, prepared.tracer)
-        await _start_admin(prepared, server, listeners, stack, _tree_place(config, ()))
+        await _start_admin(prepared, server, listeners, stack, _tree_access(config, ()))
         _look_after(config, prepared, server, stack)
         load = partial(asyncio.to_thread, _past, config)
         await server.start(load, listeners["main"], listeners.get("secure"))
@@ -310,17 +310,17 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     async with AsyncExitStack() as stack:
         embedded = None if config.etcd else await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
         endpoints = config.etcd if embedded is None else (embedded.endpoint,)
-        access, place = _access(config, endpoints), _tree_place(config, endpoints)
+        access, tree_access = _access(config, endpoints), _tree_access(config, endpoints)
         ports = numbers_of(listeners) if channel is None else inherited_ports()
         server = _new_server(config, prepared, access, ports, stack)
         admin = await stack.enter_async_context(AsyncExitStack())
-        await _start_admin(prepared, server, listeners, admin, place)
+        await _start_admin(prepared, server, listeners, admin, tree_access)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         tasks = _look_after(config, prepared, server, stack)
-        report_ready = partial(_report_serving, config, server, endpoints, listeners)
+        report_serving = partial(_report_serving, config, server, endpoints, listeners)
         main, secure = listeners.get("main"), listeners.get("secure")
         taking = None if channel is None else partial(_take, config, channel, server, listeners)
-        started = loop.create_task(server.start(_print_progress, main, secure, taking, report_ready))
+        started = loop.create_task(server.start(_print_progress, main, secure, taking, report_serving))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
         if not await _has_started(started, signalled, etcd_ended):
@@ -330,16 +330,16 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if "peer" in listeners and config.peer_listen is not None:
             await server.take_entries(listeners["peer"])
         if channel is not None:  # its ports have come only now
-            await _start_admin(prepared, server, listeners, admin, place)
+            await _start_admin(prepared, server, listeners, admin, tree_access)
         archiving = _begin_side_tasks(config, server, access, tasks, stack)
         await control.open()
         stack.callback(control.close)
-        report_ready()
+        report_serving()
         if channel is not None:
-            await report_serving(channel)
+            await tell_old_process(channel)
         obstacle = supervisor.obstacle() if embedded is None else "etcd is embedded: restart instead"
         failed = loop.create_task(server.failed())
-        successor = await upgraded(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
+        successor = await until_ended(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
         if successor and channel is None and supervisor.is_needed():
             supervisor.pass_on_to(successor, loop)
             if stopped.is_set():  # it came too late for this process
@@ -443,11 +443,11 @@ async def _start_admin(
     server: BaseServer,
     listeners: Listeners,
     stack: AsyncExitStack,
-    place: Mapping[str, Any],
+    tree_access: Mapping[str, Any],
 ) -> None:
     """Start the admin HTTP server, if there is one. The arguments are those of `AdminSettings.start`."""
     if "admin" in listeners and prepared.admin is not None:
-        await prepared.admin.start(server, listeners["admin"], stack, place)
+        await prepared.admin.start(server, listeners["admin"], stack, tree_access)
 
 
 def _look_after(config: Config, prepared: Prepared, server: BaseServer, stack: AsyncExitStack) -> Tasks:
@@ -479,19 +479,20 @@ def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     return Access(endpoints, config.etcd_access)
 
 
-def _tree_place(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
+def _tree_access(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
     """How a child process reaches the tree."""
     return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
 
 
 def _report_serving(config: Config, server: Server, endpoints: Sequence[str], listeners: Listeners) -> None:
-    place = f"at {','.join(endpoints)}"
+    """Report that clients are served, and from which tree."""
+    where = f"at {','.join(endpoints)}"
     if not config.etcd:
-        place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
+        where = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
     _report_ready(
         f"serving ZooKeeper clients on {listening_address(config.host, server.port)},"
         f"{' read-only while the tree follows another one,' if server.log.is_copy else ''}"
-        f" etcd {place}, prefix {config.prefix}, {len(server.machine.tree.nodes)} znodes",
+        f" etcd {where}, prefix {config.prefix}, {len(server.machine.tree.nodes)} znodes",
         listeners,
     )
 

@@ -36,9 +36,13 @@ class AdminSettings(NamedTuple):
     tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
 
     async def start(
-        self, server: BaseServer, listener: socket.socket, stack: AsyncExitStack, place: Mapping[str, Any]
+        self,
+        server: BaseServer,
+        listener: socket.socket,
+        stack: AsyncExitStack,
+        tree_access: Mapping[str, Any],
     ) -> None:
-        """Start the admin HTTP server; `stack` stops it. `place`: how a child reaches the tree."""
+        """Start the admin HTTP server; `stack` stops it. `tree_access`: how a child reaches the tree."""
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
         feeds = None
@@ -47,10 +51,10 @@ class AdminSettings(NamedTuple):
         else:
             settings = self.console
             if settings.archive is not None and not self.at:  # an etcd that is embedded was not known before
-                archive = settings.archive._replace(etcd=tuple(place["etcd"]))
+                archive = settings.archive._replace(etcd=tuple(tree_access["etcd"]))
                 settings = settings._replace(archive=archive)
             console = console_of(server, settings)
-            source = Source(place, self.url, self.at)
+            source = Source(tree_access, self.url, self.at)
             feeds = Feeds(console, source)
             admin = AdminServer(
                 server.facts,

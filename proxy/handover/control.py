@@ -4,25 +4,17 @@ import asyncio
 import logging
 import os
 import socket
-import struct
 
-from proxy.handover.names import name_of
+from proxy.handover.names import name_of, other_end
 
 log = logging.getLogger("zketcd")
 
-_PEER = struct.Struct("3i")  # pid, uid, gid
 #: A request for an upgrade.
 REQUEST = b"upgrade\n"
 #: A request for what the process serves: its address and prefix.
 WHICH = b"which\n"
 #: The answer to a request that succeeded begins with this.
 DONE = "process "
-
-
-def _user_of(end: socket.socket) -> int:
-    """The user whose process is at the other end."""
-    _, user, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(user)
 
 
 class Control:
@@ -65,7 +57,8 @@ class Control:
             self._server.close()
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if _user_of(writer.get_extra_info("socket")) not in (0, os.geteuid()):
+        _, user = other_end(writer.get_extra_info("socket"))
+        if user not in (0, os.geteuid()):
             writer.write(b"only root and the user that runs it may ask\n")
             writer.close()
             return

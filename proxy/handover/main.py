@@ -6,14 +6,12 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from struct import Struct
 
 from proxy.handover.control import DONE, REQUEST, WHICH
-from proxy.handover.names import name_of, serving
+from proxy.handover.names import name_of, other_end, serving
 from proxy.handover.supervisor import descendants
 from proxy.support.usage import Parser
 
-_CREDENTIALS = Struct("3i")  # of a socket's other end: process, user, group
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
 _LONGEST = 64 << 10  # bytes of an answer, which is sent in one write
 
@@ -66,9 +64,7 @@ def _ask(pid: int, request: bytes, timeout: float | None = None) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(timeout)
         end.connect(name_of(pid))
-        listener, _, _ = _CREDENTIALS.unpack(
-            end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
+        listener, _ = other_end(end)
         if listener != pid:  # any user can take any name
             raise OSError(errno.EPERM, f"process {listener} has taken its name")
         with suppress(BrokenPipeError):  # it refuses other users at once, and closes

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.replies import WIRES
-from proxy.frontend.sessions import ServedSession
 from proxy.state.watches import WatchTable
 from schema.entry import Identity
 
@@ -71,7 +70,7 @@ def pack(connection: Connection) -> Moved:
 
 
 def unpack(connection: Connection, moved: Moved) -> None:
-    """Make a new connection what the old process has packed; after `connection_made`, before `take_over`."""
+    """Make a new connection what the old process has packed; between `connection_made` and `continued`."""
     services, inbound = connection.services, connection.inbound
     connection.knows_keeper, connection.since = moved.knows_keeper, moved.since
     inbound.count, connection.outbound.sent = moved.received, moved.sent
@@ -79,11 +78,6 @@ def unpack(connection: Connection, moved: Moved) -> None:
         wire = connection.order.replies.wire = WIRES[moved.wire]
         inbound.continued(services.traces, wire, services.max_frame)
         connection.identity.identities = tuple(Identity(*each) for each in moved.identities)
-
-
-def take_over(connection: Connection, moved: Moved, session: ServedSession | None) -> None:
-    """Continue where the old process has stopped; before `thaw`. `session`: None if the client has none."""
-    connection.continued(session, moved.unhandled)
 
 
 def watches_of(connection: Connection) -> Paths:

@@ -1,9 +1,12 @@
-"""The Unix socket, without a file, by which `zketcd upgrade` reaches a process that serves: its name."""
+"""The Unix socket, without a file, by which `zketcd upgrade` reaches a process that serves: name and ends."""
 
 import re
+import socket
 from pathlib import Path
+from struct import Struct
 
 _OURS = re.compile(r"@zketcd/([0-9]+)/([0-9]+)$", re.MULTILINE)
+_CREDENTIALS = Struct("3i")  # of a socket's other end: process, user, group
 
 
 def _namespace() -> int:
@@ -27,3 +30,10 @@ def serving(sockets: Path = Path("/proc/net/unix")) -> set[int]:
     # Names of other programs' sockets may have any bytes.
     found = _OURS.findall(sockets.read_text(encoding="utf-8", errors="replace"))
     return {int(pid) for namespace, pid in found if int(namespace) == _OWN}
+
+
+def other_end(end: socket.socket) -> tuple[int, int]:
+    """The process at the other end of a socket, and its user."""
+    credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process, user

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel, HandoverError, Message
-from proxy.handover.moved import FORM, Moved, apply_part, decode, take_over, unpack
+from proxy.handover.moved import FORM, Moved, apply_part, decode, unpack
 from proxy.server import Server
 from proxy.state.watches import WatchTable
 from proxy.support.last_resort import contained
@@ -39,7 +39,7 @@ async def take(channel: Channel, server: Server, adopt: Adopt = _adopt) -> dict[
     worker = server.log.applier.worker
     receiver = _Receiver(channel, server, adopt)
     server.connections.freeze()
-    await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=server.place)
+    await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=server.must_match)
     frozen = await receiver.receive("frozen", "restart", timeout=None)
     if frozen.kind == "restart":
         await channel.ended()
@@ -51,7 +51,7 @@ async def take(channel: Channel, server: Server, adopt: Adopt = _adopt) -> dict[
             raise HandoverError(f"the sessions cannot be carried over: error {error}")
         await channel.send("carried")
         while (message := await receiver.receive("clients", "listeners")).kind == "clients":
-            receiver.take_over(message)
+            receiver.continue_all(message)
         await channel.send("taken")
         await channel.receive("go")
         receiver.serve()
@@ -106,7 +106,7 @@ class _Receiver:
         connection.identity.address, connection.identity.port = address, port
         return connection
 
-    def take_over(self, message: Message) -> None:
+    def continue_all(self, message: Message) -> None:
         """Make these connections what they are in the old process now."""
         for number, fields in message.fields["changed"]:
             self._adopted[number] = _unpacked(self._adopted[number][0], fields)
@@ -114,14 +114,14 @@ class _Receiver:
             connection, moved = self._adopted[number]
             assert moved is not None
             try:
-                self._take_over(connection, moved)
+                self._continue(connection, moved)
             except Exception as error:  # noqa: BLE001 - `contained` logs it; the other clients are served
                 contained(error, f"cannot continue the connection of {connection.identity.address}")
 
-    def _take_over(self, connection: Connection, moved: Moved) -> None:
+    def _continue(self, connection: Connection, moved: Moved) -> None:
         session = self._server.sessions.get(moved.session_id) if moved.session_id else None
         if not connection.order.is_closed and (session is not None or not moved.session_id):
-            take_over(connection, moved, session)
+            connection.continued(session, moved.unhandled)
             self._moved.add(connection)
 
     def serve(self) -> None:

@@ -126,7 +126,7 @@ class Sender:
                 f"release {hello['release']} takes over in form {hello['form']}, this one in form {FORM}:"
                 " this process drains and ends, and the new one starts as after a restart"
             )
-        for what, ours in server.place.items():
+        for what, ours in server.must_match.items():
             theirs = hello["place"].get(what, "none")
             if theirs != ours:
                 raise HandoverError(f"{what} is {theirs} now, and was {ours}: restart instead")

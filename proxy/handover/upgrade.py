@@ -21,8 +21,8 @@ from proxy.support.spawn import spawn
 log = logging.getLogger("zketcd")
 
 
-async def report_serving(channel: Channel) -> None:
-    """Tell the old process, if it is still there."""
+async def tell_old_process(channel: Channel) -> None:
+    """This process serves: tell the old one, if it is still there."""
     try:
         await channel.send("serving")
     except HandoverError as error:
@@ -30,7 +30,7 @@ async def report_serving(channel: Channel) -> None:
     channel.close()
 
 
-async def upgraded(
+async def until_ended(
     control: Control,
     server: Server,
     listeners: Mapping[str, socket.socket],

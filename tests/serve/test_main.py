@@ -148,8 +148,8 @@ _PORTS = parse([f"{port}=127.0.0.1:0" for port in ("--listen", "--admin-listen",
 async def test_a_process_that_takes_over_has_every_port_that_it_gets_at_the_same_address() -> None:
     """One with another --peer-listen kept the old port, and told other proxies another address."""
 
-    def place(config: Config) -> dict[str, str]:
-        return Server(config, FakeEtcdClient(FakeEtcd()), partial(run_process, Access(()))).place
+    def must_match(config: Config) -> dict[str, str]:
+        return Server(config, FakeEtcdClient(FakeEtcd()), partial(run_process, Access(()))).must_match
 
     config = replace(_PORTS, tls=replace(_PORTS.tls, secure=("127.0.0.1", 0)))
     listeners: Listeners = {}
@@ -158,5 +158,5 @@ async def test_a_process_that_takes_over_has_every_port_that_it_gets_at_the_same
         listener.close()
     options = {"--listen" if name == "main" else f"--{name}-listen" for name in listeners}
     assert options == config.addresses.keys()
-    assert options <= place(config).keys()
-    assert "--peer-listen" not in place(replace(config, peer_listen=None)), "an upgrade may add it"
+    assert options <= must_match(config).keys()
+    assert "--peer-listen" not in must_match(replace(config, peer_listen=None)), "an upgrade may add it"

@@ -1,7 +1,6 @@
 """A new process takes over from a simulated proxy: no client loses its connection."""
 
 from random import Random
-from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -13,8 +12,7 @@ from proof.simulation.planted import planted, read_planted
 from proof.simulation.simulation import Simulation, simulate
 from proof.simulation.sometimes import BETWEEN
 from proxy.frontend.connection import Connection
-from proxy.handover import moved, receiver
-from proxy.handover.moved import Moved
+from proxy.frontend.sessions import ServedSession
 from proxy.state.pause import LENGTHS
 
 _HOURS = 0.03
@@ -57,12 +55,12 @@ def test_no_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bytes_that_are_lost_would_cost_clients_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that the old process has read, and not handled."""
     monkeypatch.setattr(nemesis, "any_trouble", lambda _rng: None)
-    take_over = moved.take_over
+    continued = Connection.continued
 
-    def losing(connection: Connection, packed: Moved, *given: Any) -> None:
-        take_over(connection, packed._replace(unhandled=b""), *given)
+    def losing(connection: Connection, session: ServedSession | None, _unhandled: bytes) -> None:
+        continued(connection, session, b"")
 
-    monkeypatch.setattr(receiver, "take_over", losing)
+    monkeypatch.setattr(Connection, "continued", losing)
 
     def loses(seed: int) -> bool:
         world = _Counted(seed)

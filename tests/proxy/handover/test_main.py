@@ -10,7 +10,7 @@ import pytest
 from proxy.handover import main as program
 from proxy.handover.control import DONE, Control
 from proxy.handover.names import name_of
-from proxy.handover.upgrade import upgraded
+from proxy.handover.upgrade import until_ended
 from zketcd.__main__ import main
 
 
@@ -80,7 +80,7 @@ async def test_another_user_is_told_who_may_ask(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it is refused before it has asked or after."""
-    monkeypatch.setattr("proxy.handover.control._user_of", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr("proxy.handover.control.other_end", lambda _: (1, os.geteuid() + 1))
     control = Control()
     await control.open()
     for _ in range(5):
@@ -112,7 +112,7 @@ async def test_a_process_that_ends_says_so_to_who_has_asked(capsys: pytest.Captu
     await control.requested.wait()
     end = asyncio.create_task(asyncio.sleep(0))
     await end
-    assert await upgraded(control, MagicMock(), {}, [end], "") == 0
+    assert await until_ended(control, MagicMock(), {}, [end], "") == 0
     assert await asking == 1
     await _turns()
     assert "no upgrade: this process ends" in capsys.readouterr().err

@@ -31,7 +31,6 @@ from proxy.handover.moved import (
     in_parts,
     mark,
     pack,
-    take_over,
     unpack,
     watches_of,
 )
@@ -182,7 +181,8 @@ def _moved(client: Client) -> Client:
     client.lose()
     successor.host.connections.freeze()
     unpack(successor.connection, packed)
-    take_over(successor.connection, packed, ServedSession(packed.session_id, 4000, successor.loop.now))
+    session = ServedSession(packed.session_id, 4000, successor.loop.now)
+    successor.connection.continued(session, packed.unhandled)
     for message in watches:
         apply_part(json.loads(message), [successor.connection], successor.host.watches)
     successor.host.connections.thaw()

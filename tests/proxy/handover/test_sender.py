@@ -41,7 +41,7 @@ def _sent() -> tuple[list[tuple[str, Any]], Any]:
 
 async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -> None:
     """Its append may take effect after its end. This proxy applied nothing more then (stormy seed 133)."""
-    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server = MagicMock(must_match={}, connections=[], thaw=AsyncMock())
     server.log.outbox.outstanding = 0
     server.log.take_back = AsyncMock()
     sender = Sender(server, {})
@@ -62,7 +62,7 @@ async def test_a_process_that_has_loaded_its_state_anew_does_not_hand_over() -> 
             server.log.stats.reloads += 1
         return Message(kind, {"release": 2, "form": FORM, "place": {}, "incarnation": "new"}, [])
 
-    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server = MagicMock(must_match={}, connections=[], thaw=AsyncMock())
     server.log.outbox.outstanding = server.log.stats.reloads = 0
     server.log.take_back = AsyncMock()
     channel = MagicMock(receive=receive, send=AsyncMock())
@@ -141,7 +141,7 @@ async def test_what_was_not_answered_in_time_is_named(
     monkeypatch: pytest.MonkeyPatch, read: str | None, why: str
 ) -> None:
     monkeypatch.setattr("proxy.handover.sender._ANSWERED", -1.0)
-    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server = MagicMock(must_match={}, connections=[], thaw=AsyncMock())
     server.log.outbox.outstanding = 1
     server.state_gate.first_slow_read = read
     with pytest.raises(HandoverError, match=why):
@@ -155,7 +155,7 @@ async def test_clients_that_always_wait_for_slow_reads_do_not_keep_it_from_handi
     monkeypatch.setattr("proxy.handover.sender._READ", -1.0)
     reading = MagicMock()
     reading.order.queue.count, reading.outbound.fd, reading.outbound.unsent = 1, -1, 0
-    server = MagicMock(place={}, connections=[reading], thaw=AsyncMock())
+    server = MagicMock(must_match={}, connections=[reading], thaw=AsyncMock())
     server.log.outbox.outstanding = 0
     server.log.take_back = AsyncMock()
     with pytest.raises(HandoverError, match="the new process has ended"):
