@@ -138,11 +138,6 @@ class EntryWriter:
         self._last: tuple[Identity, ...] | None = None
         self._last_index = 0
 
-    @property
-    def count(self) -> int:
-        """How many requests were added."""
-        return len(self._rows)
-
     def add(
         self, kind: int, session_id: int, opcode: int, identities: tuple[Identity, ...], body: bytes
     ) -> None:

@@ -240,8 +240,6 @@ class Applier:
                 # Meanwhile clients may have set the first ones.
                 machine.transaction.watched = bool(self._watches)
         self._end(item, len(requests))
-        if item.incarnation == own:
-            self._outbox.settle(item.number)
 
     def _apply_own(self, item: Apply, sent: Sent) -> None:
         """An entry of ours: its requests are decoded already, and their clients wait for answers."""
@@ -297,7 +295,7 @@ class Applier:
         self._apply_other(item)
         for pending in sent.requests:
             pending.answer(self._machine.zxid, ErrorCode.CONNECTION_LOSS)
-        self._answer_refused_behind(item.number, sent)
+        self._answer_refused_behind(item.number)
 
     def _become(self, loaded: Machine, then: Callable[[], None]) -> None:
         """Clients read the former state until both are compared. While events are sent, no client reads."""
@@ -352,9 +350,9 @@ class Applier:
         """Notify the clients that watch."""
         self._watches.fire(events, zxid, self.worker)
 
-    def _answer_refused_behind(self, number: int, sent: Sent | None = None) -> None:
+    def _answer_refused_behind(self, number: int) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""
-        sent = self._outbox.settle(number) or sent
+        sent = self._outbox.settle(number)
         if sent is not None:
             for pending, error in sent.after:
                 pending.answer(self._machine.zxid, error)
