@@ -211,7 +211,7 @@ class _Feed:
     def _gone(self) -> str:
         """Why nothing will change any more here, once all that has changed is recorded; "" before."""
         subject = self._feeds.reading.subject
-        gone = subject.contact.gone
+        gone = subject.contact.why_gone
         return "" if subject.log_status().backlog and not self._feeds.stopped else gone
 
     def _why_end(self) -> str:

@@ -269,7 +269,7 @@ class FakeHost:
             request = Request(
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
-            outcome = machine.execute(request, pending.fields, own=True)
+            outcome = machine.execute(request, pending.fields, wants_reply=True)
             self.watches.fire(machine.transaction.events, machine.zxid)
             pending.callback(pending, machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes

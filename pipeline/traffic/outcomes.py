@@ -35,7 +35,7 @@ class Recorder:
         zxid, nodes, size = machine.zxid, len(machine.tree.nodes), machine.tree.data_size
         # Only the reply to a multi says which of its parts has failed.
         multi = request.kind == Kind.CLIENT and request.opcode == OpCode.MULTI
-        outcome = machine.execute(request, own=multi)
+        outcome = machine.execute(request, wants_reply=multi)
         said = row(entry, request, place)
         failed = _failure(outcome) if multi else None
         result = outcome.err if failed is None else failed[1]

@@ -325,7 +325,7 @@ class World:
         machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
         machine.transaction.pause = meter
         request = Request(Kind.CLIENT, _OWN, opcode, self.identities, body)
-        outcome = machine.execute(request, fields, own=True)
+        outcome = machine.execute(request, fields, wants_reply=True)
         changes = len(machine.transaction.events)
         self.watches.fire(machine.transaction.events, machine.zxid, meter)
         meter()

@@ -56,8 +56,8 @@ class Facts:
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
         contact = self.subject.contact
-        if contact.gone:
-            return contact.gone
+        if contact.why_gone:
+            return contact.why_gone
         if contact.is_copy and not self.subject.config.read_only_mode:
             return (
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"

@@ -62,7 +62,7 @@ from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.notifications import Notifications
-from proxy.state.ops import reads_alone
+from proxy.state.ops import for_read_only_session
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.last_resort import contained
@@ -556,7 +556,7 @@ class Connection(asyncio.Protocol):
         opening = self._opening
         order = self.order
         if read_only:
-            order.use_operations(reads_alone(self.services.context.operations))
+            order.use_operations(for_read_only_session(self.services.context.operations))
         session.heard = self._loop.time()
         self._attach(session)
         opening.stop_timer()

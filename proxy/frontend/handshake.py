@@ -9,12 +9,12 @@ from collections import deque
 from functools import partial
 
 from codec.constants import ErrorCode, OpCode
-from codec.jute import pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.syncs import ROOT_PATH
 from proxy.log.log import Log
 from proxy.log.status import Contact, Offers
 from proxy.support.environment import Clock
@@ -23,7 +23,6 @@ from schema.entry import Kind
 
 log = logging.getLogger(__name__)
 
-_SYNC = pack_string("/")
 # While clients come back with their sessions, as after a restart, new ones wait: their sessions are not at
 # risk. Seconds after the last one that came back, the most that a client waits, and how many then open theirs
 # in one turn of the loop.
@@ -130,7 +129,7 @@ class Handshake:
         # own is applied. That request always gets SESSION_EXPIRED, since session 0 never exists, and uses no
         # zxid.
         done = partial(self._caught_up, connection, request)
-        self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
+        self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), ROOT_PATH, done))
 
     def _caught_up(
         self, connection: Connection, request: ConnectRequest, *_outcome: Pending | int | bytes

@@ -417,23 +417,28 @@ class Order:
             elif opcode in writes:
                 take_write(xid, opcode, packet, received)
             else:
-                weight = self._weight(opcode, packet)
-                if opcode in self._light and weight == self._limits.heavy_weight:
+                steps = self._steps(opcode, packet)
+                if opcode in self._light and steps < self._limits.steps_per_weight:
                     queue.add_read(packet, received)
                 else:
+                    weight = self._weight(opcode, steps)
                     queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
         if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
             self._advance()
         if is_cut and not self.is_closed:
             self.end(Closing("a packet without a whole header"))
 
-    def _weight(self, opcode: int, packet: bytes) -> int:
+    def _steps(self, opcode: int, packet: bytes) -> int:
+        """The steps that a read will take; 0 for other requests."""
+        count = self._operations.reads[opcode].steps if opcode in self._reads else None
+        if count is not None:
+            with suppress(MalformedPacket):  # answered at once
+                return count(self._reading, self._client, packet, self.replies.wire.body)
+        return 0
+
+    def _weight(self, opcode: int, steps: int) -> int:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
-            count, steps = self._operations.reads[opcode].steps, 0
-            if count is not None:
-                with suppress(MalformedPacket):  # answered at once
-                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
             return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING

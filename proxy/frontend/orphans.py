@@ -72,15 +72,15 @@ class Orphans:
         ]:
             del self._orphans[session_id]
 
-    def proxy_gone(self, incarnation: str, lease: float | None, now: float) -> None:
+    def proxy_gone(self, incarnation: str, lease: float, now: float) -> None:
         """The key of another proxy was deleted.
 
-        `lease`: its seconds; None if its sessions have their whole timeouts, as in an outage.
+        `lease`: its seconds; 0 if its sessions have their whole timeouts.
         """
         for session_id, session in self._machine.sessions.items():
             if session.incarnation == incarnation:
                 timeout = session.timeout_ms / 1000
-                wait = timeout if lease is None else wait_of_others(timeout, lease)
+                wait = wait_of_others(timeout, lease)
                 self._orphans[session_id] = _Orphan(incarnation, timeout, now, wait)
 
     def loaded(self, own: Container[str], living: Container[str], now: float) -> None:

@@ -45,7 +45,7 @@ class Write(Pending):
     def __init__(
         self,
         callback: Callback,
-        client: ClientInfo,
+        info: ClientInfo,
         xid: int,
         opcode: int,
         packet: bytes,
@@ -56,9 +56,9 @@ class Write(Pending):
         """`position`: where the body begins in the packet. `fields`: the body decoded, None if not yet."""
         # Set here instead of by Pending.__init__, which would be one more call for each write.
         self.kind = _CLIENT
-        self.session_id = client.session_id
+        self.session_id = info.session_id
         self.opcode = opcode
-        self.identities = client.identities
+        self.identities = info.identities
         self.body = packet[position:]
         self.fields = fields
         self.callback = callback  # `Connection.take_outcome`

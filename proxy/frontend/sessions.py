@@ -87,6 +87,13 @@ class Actions(NamedTuple):
     to_close: list[SessionConnection]
 
 
+class _Check(NamedTuple):
+    """A check of all sessions."""
+
+    at: float
+    rank: int  # how many living proxies were older than this one
+
+
 class Timeouts(NamedTuple):
     """The bounds of timeouts, in milliseconds."""
 
@@ -125,7 +132,7 @@ class Sessions:
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
-        self._checked: tuple[float, int] | None = None  # when the last check was, and our rank then
+        self._checked: _Check | None = None  # the last one
         self._outage = False
         # The incarnation of the process that takes over, see `expect_successor`.
         self._successor: tuple[str, Callable[[], object]] | None = None
@@ -274,7 +281,7 @@ class Sessions:
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
-            is_eldest = self._checked is not None and not self._checked[1]
+            is_eldest = self._checked is not None and self._checked.rank == 0
             is_killed = incarnation is None and change.reason.startswith(KILLED)
             if was_orphan and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
@@ -305,7 +312,7 @@ class Sessions:
         `lease`: its seconds; 0 if it has named none, so that they have their whole timeouts.
         """
         if incarnation not in self._own:  # else this proxy lives, and carries its sessions over
-            self.orphans.proxy_gone(incarnation, None if self._outage else lease, self._time())
+            self.orphans.proxy_gone(incarnation, 0 if self._outage else lease, self._time())
 
     def loaded(self, living: Container[str]) -> None:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
@@ -325,8 +332,8 @@ class Sessions:
         now = self._time()
         # After a pause of the whole process, the requests that clients have sent meanwhile must be read
         # first.
-        stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
-        self._checked = now, contact.rank
+        stalled = self._checked is not None and now - self._checked.at > 3 * self._interval
+        self._checked = _Check(now, contact.rank)
         actions = Actions([], [])
         if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True

@@ -65,7 +65,7 @@ class Contact(NamedTuple):
         return "" if self.in_touch else self.why or "etcd does not answer"
 
     @property
-    def gone(self) -> str:
+    def why_gone(self) -> str:
         """Why the tree cannot be served any more, such as where it was moved to; "" while it can."""
         return self.why if self.freshness is Freshness.GONE else ""
 

@@ -91,8 +91,13 @@ class Machine(State):
                     break
         return None
 
-    def execute(self, request: RequestFields, fields: object | None = None, own: bool = False) -> Outcome:
-        """Evaluate one request. `own`: its reply is needed; `fields`: its body, if it was decoded before."""
+    def execute(
+        self, request: RequestFields, fields: object | None = None, wants_reply: bool = False
+    ) -> Outcome:
+        """Evaluate one request. `fields`: its body, if it was decoded before.
+
+        A success without `wants_reply` is DONE.
+        """
         tx = self.transaction
         if tx.events:
             tx.events.clear()
@@ -120,7 +125,7 @@ class Machine(State):
         tx.zxid = self.zxid
         tx.session_id = session_id
         tx.identities = request.identities
-        tx.own = own
+        tx.wants_reply = wants_reply
         try:
             if fields is None:
                 fields, _ = operation.decode(request.body, 0, tx.pause)
@@ -131,7 +136,7 @@ class Machine(State):
                 self.throttled = spent
                 return _THROTTLED
             result = operation.apply(tx, fields)
-            outcome = new_tuple(Outcome, (0, operation.reply(result))) if own else DONE
+            outcome = new_tuple(Outcome, (0, operation.reply(result))) if wants_reply else DONE
             if costs and tx.has_changed:
                 self.budgets.take(costs)
             tx.commit()
@@ -157,7 +162,7 @@ class Machine(State):
     def sync(self, request: RequestFields, fields: object | None, incarnation: str) -> Outcome:
         """Evaluate a sync of this incarnation that is in no entry. Called between two entries."""
         self.transaction.enter(incarnation, 0, 0)
-        return self.execute(request, fields, own=True)
+        return self.execute(request, fields, wants_reply=True)
 
     def end(self) -> None:
         """End the entry."""

@@ -161,8 +161,8 @@ class WriteOperation(NamedTuple):
 class Operations:
     """The requests that a server, or one of its connections, answers, by opcode. Connections share one.
 
-    Short reads are always answered in runs, those that are `alone` never, and the others while they take no
-    steps: then only their replies may be large.
+    Short reads are always answered in runs, those that are `alone` never, and the others while they take next
+    to no steps: then only their replies may be large.
     """
 
     __slots__ = ("_pathless", "answers", "keeper", "light", "reads", "short", "writes")

@@ -80,7 +80,6 @@ class Transaction:
         "events",
         "identities",
         "nodes",
-        "own",
         "parts",
         "pause",
         "sender",
@@ -88,6 +87,7 @@ class Transaction:
         "tree",
         "ttl_nodes_created",
         "ttl_nodes_deleted",
+        "wants_reply",
         "warnings",
         "watched",
         "zxid",
@@ -102,7 +102,7 @@ class Transaction:
         self.pause = NO_PAUSE  # called by long work, to let other work run
         #: Whether changes of the tree are collected in `events`.
         self.watched = False
-        self.own = False  # whether a reply is needed
+        self.wants_reply = False  # of the request
         self.zxid = 0  # of the request
         self.session_id = 0  # of the request
         self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
@@ -160,7 +160,7 @@ class Transaction:
 
     def check_quota(self, path: str, count: int, size: int) -> None:
         """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""
-        warnings = self.warnings if self.own else []  # only the sender logs them
+        warnings = self.warnings if self.wants_reply else []  # only the sender logs them
         enforce = self.sender.enforces_quota
         check(self.tree.quotas, path, count, size, warnings, enforce=enforce, pause=self.pause)
 
@@ -233,7 +233,7 @@ class Transaction:
         children = parent.children
         assert children is not None
         children.pop(path, None)
-        if not len(children) % LOOK and is_sparse(children):
+        if not len(children) % LOOK and is_sparse(children):  # or empty
             parent.children = dict.fromkeys(children) or None
         parent.pzxid = self.zxid
         parent._stat = parent._names = None

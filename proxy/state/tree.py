@@ -88,10 +88,13 @@ class Tree:
         if node.owner:
             self.forget_owner(path, node.owner)
         parent = full_node(self.nodes, parent_of(path))
-        assert parent.children is not None
-        parent.children.pop(path, None)
-        if not len(parent.children) % LOOK and is_sparse(parent.children):
-            parent.children = dict.fromkeys(parent.children) or None
+        children = parent.children
+        assert children is not None
+        children.pop(path, None)
+        if not children:
+            parent.children = None
+        elif not len(children) % LOOK and is_sparse(children):
+            parent.children = dict.fromkeys(children)
         parent.changed()
         return node
 

@@ -131,7 +131,7 @@ class _Run:
             same("the answer of a machine from a snapshot", self._execute(self._twin, request), outcome)
 
     def _execute(self, machine: Machine, request: Request) -> Outcome:
-        outcome = machine.execute(request, own=True)
+        outcome = machine.execute(request, wants_reply=True)
         error = self._errors.take()
         if error is not None and (request.kind == Kind.CLIENT or not isinstance(error, BadValue)):
             raise error

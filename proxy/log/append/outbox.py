@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import pack_string
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import FORMS, STAGES, EntryHeader, Form, Learned, Sent, Stage
 from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
-from proxy.log.append.syncs import Syncs, needs_no_entry
+from proxy.log.append.syncs import ROOT_PATH, Syncs, needs_no_entry
 from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.beginning import beginning
@@ -37,7 +36,6 @@ _SMALL_ENTRY_BYTES = 16 << 10
 # Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
 _REFUSED_BYTES = 128 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
-_NO_PATH = pack_string("/")
 # An Enum's attributes take longer.
 _SENT, _DIRECT, _FILLED, _DECIDED = Stage.SENT, Form.DIRECT, Learned.FILLED, Learned.DECIDED
 
@@ -55,7 +53,7 @@ def _bare(pending: Pending) -> tuple[Identities, bytes]:
     They have nothing that clients may make long: they would fill etcd's disk, whatever its quota is.
     """
     if pending.kind == Kind.CLIENT and pending.opcode == OpCode.SYNC:
-        return (), _NO_PATH  # which only the reply has
+        return (), ROOT_PATH  # which only the reply has
     if pending.kind == Kind.CLIENT and pending.opcode == OpCode.CLOSE_SESSION:
         return pending.identities, b""
     return pending.identities, pending.body

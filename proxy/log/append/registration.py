@@ -150,9 +150,9 @@ class Registration:
     """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
 
     def __init__(
-        self, context: Context, on_failure: Callable[[EtcdError], None], record: Callable[[], int]
+        self, context: Context, on_failure: Callable[[EtcdError], None], record_revision: Callable[[], int]
     ) -> None:
-        """`on_failure`: an attempt to register has failed. `record`: as `SeenRecord.revision`."""
+        """`on_failure`: an attempt to register has failed. `record_revision`: as `SeenRecord.revision`."""
         settings = context.settings
         self._etcd = context.etcd
         self._keys = context.keys
@@ -165,7 +165,7 @@ class Registration:
             settings.peer_port,
         )
         self._on_failure = on_failure
-        self._record = record
+        self._record_revision = record_revision
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
@@ -234,7 +234,8 @@ class Registration:
         value = encode_proxy(self._value._replace(lease=granted))
         revision = 0
         while not revision:
-            known = Compare(self._keys.tree, self._record())  # another record may have a seal (rule 1.6)
+            # Another record may have a seal (rule 1.6).
+            known = Compare(self._keys.tree, self._record_revision())
             txn = Txn(
                 (Compare(key, 0), known),
                 (Txn((), (Put(key, value, lease),)),),

@@ -22,6 +22,8 @@ from proxy.log.append.pending import Pending
 from schema.entry import Kind
 
 _SYNC = int(OpCode.SYNC)
+#: The path of the root, as the body of a sync.
+ROOT_PATH = pack_string("/")
 
 #: Requests without an entry, in order: syncs, and refused requests that follow them, with their errors.
 Asked = list[tuple[Pending, int]]
@@ -36,7 +38,7 @@ class Proven(NamedTuple):
 
 def sync_entry() -> Pending:
     """A sync of no session, for its entry: like a client's it changes nothing."""
-    return Pending(Kind.CLIENT, 0, _SYNC, (), pack_string("/"))
+    return Pending(Kind.CLIENT, 0, _SYNC, (), ROOT_PATH)
 
 
 def needs_no_entry(pending: Pending) -> bool:

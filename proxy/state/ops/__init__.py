@@ -183,7 +183,7 @@ EXTENDED = Operations(
 ROWS: Mapping[int, ReadOperation | WriteOperation] = {**EXTENDED.reads, **_WRITES, **EXTENDED.writes}
 
 
-def reads_alone(operations: Operations) -> Operations:
+def for_read_only_session(operations: Operations) -> Operations:
     """The same for a session that may only read: its writes are treated as reads that are refused."""
     refused = dict.fromkeys(operations.writes, ReadOperation(not_read_only))
     reads = {**operations.reads, **refused, OpCode.CLOSE_SESSION: _alone(close_session)}

@@ -147,13 +147,13 @@ def _looked_at(kinds: PartKinds, kind: PartKind, fields: Any, end: int) -> Part:
 def apply(tx: Transaction, parts: list[Part]) -> Answers:
     """Apply the parts in order; the first refusal undoes all of them and is the multi's answer."""
     answers: list[bytes] = []
-    own = tx.own
+    wants_reply = tx.wants_reply
     tx.parts += len(parts)
     done = 0
     try:
         for kind, fields in tx.pause.each(parts):
             result = kind.apply(tx, fields)
-            if own:
+            if wants_reply:
                 answers.append(kind.header + kind.reply(result))
             done += 1
     except Refusal as refusal:

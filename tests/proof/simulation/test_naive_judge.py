@@ -54,7 +54,7 @@ class _Judged:
         clock = self._clock + self._ahead * (holder == _OTHER)
         machine.begin(holder, machine.applied.get(holder, 0) + 1, clock, _RULES)
         self.judge.entered(holder, clock)
-        outcome = machine.execute(request, own=True)
+        outcome = machine.execute(request, wants_reply=True)
         self.judge.applied(holder, clock, _RULES, request, outcome, machine)
         machine.end()
         self.errors.add(outcome.err)

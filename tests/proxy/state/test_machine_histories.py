@@ -61,7 +61,7 @@ def test_the_machine_does_what_a_plain_zookeeper_does(
         world.machine.begin(holder, world.machine.applied.get(holder, 0) + 1, clock, RULES)
         for single in asked:
             expected = naive_answer(model, holder, single, clock)
-            outcome = world.machine.execute(request_of(single), own=True)
+            outcome = world.machine.execute(request_of(single), wants_reply=True)
             world.events += world.machine.transaction.events
             assert answer_of(single, outcome) == expected, single
             assert world.machine.zxid == model.zxid, single

@@ -110,7 +110,7 @@ def _compare(first: World, second: World, said: Said | Request, every: int = 512
     machine = second.machine
     machine.begin("home", machine.applied["home"] + 1, 1000, second.rules)
     with pausing(machine, every) as pause:
-        outcome = machine.execute(request, own=True)
+        outcome = machine.execute(request, wants_reply=True)
     second.events += machine.transaction.events
     assert machine.session_changes == first.machine.session_changes
     machine.end()

@@ -204,7 +204,7 @@ class World:
         machine.begin(holder, machine.applied.get(holder, 0) + 1, clock, self.rules)
         self.outcomes = []
         for request in requests:
-            self.outcomes.append(machine.execute(request, own=own))
+            self.outcomes.append(machine.execute(request, wants_reply=own))
             self.events += machine.transaction.events
             self.watches.fire(machine.transaction.events, machine.zxid)
         machine.end()

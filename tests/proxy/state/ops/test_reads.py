@@ -8,7 +8,7 @@ from codec.packets import STAT
 from lab.oracle.requests import Create, SetAcl, SetData
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
-from proxy.state.ops import EXTENDED, PLAIN, reads_alone
+from proxy.state.ops import EXTENDED, PLAIN, for_read_only_session
 from proxy.state.outcome import Refusal
 from proxy.state.pause import TooLong
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
@@ -133,13 +133,13 @@ def test_who_am_i_shows_schemes_and_user_names() -> None:
 
 def test_a_read_only_session_reads_and_closes() -> None:
     world = room()
-    operations = reads_alone(PLAIN)
+    operations = for_read_only_session(PLAIN)
     assert operations.writes == {}
     for opcode in PLAIN.writes.keys() - {OpCode.CLOSE_SESSION}:
         with pytest.raises(Refusal) as refusal:
             operations.reads[opcode].answer(world.reading, Client(), b"", 0)
         assert refusal.value.code is ErrorCode.NOT_READ_ONLY
-    reads = reads_alone(EXTENDED).reads
+    reads = for_read_only_session(EXTENDED).reads
     assert {opcode: reads[opcode] for opcode in EXTENDED.reads} == EXTENDED.reads
     client = Client()
     assert reads[OpCode.CLOSE_SESSION].answer(world.reading, client, b"", 0) == b""
