@@ -30,6 +30,7 @@ from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.entry import Kind, encode_forget
+from schema.record import SnapshotRef
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class _LogLength:
     def __init__(self) -> None:
         self._reloads = -1
         self._base = (0, 0)  # the totals of bytes and requests at the current snapshot
+        #: Bytes of the log between the snapshot before and the current one; 0 if that is unknown.
+        self.kept = 0
         self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
         self._name = ""  # of the current snapshot
         # The sizes of the tree when the previous and the current snapshot came; unknown at the start.
@@ -99,12 +102,15 @@ class _LogLength:
             seen = _Seen.RELOAD
             self._reloads = stats.reloads
             self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
+            self.kept = 0
             self._name = current.name if current else ""
             self._history.clear()
         elif current is not None and current.name != self._name:
             seen = _Seen.SNAPSHOT
             self._name = current.name
-            self._base = self._totals_at(current.position, totals)
+            base = self._totals_at(current.position, totals)
+            self.kept = base[0] - self._base[0]
+            self._base = base
         self._history.append((status.position, *totals))
         return seen
 
@@ -250,17 +256,19 @@ class Snapshots:
         least_requests = max(self._least[1], current.nodes if current else 0)
         if log_bytes >= least_bytes or log_requests >= least_requests or self._wanted or self._deleted.as_of:
             return True
-        return status.pressure is not None and self._gives_space(status.pressure, log_bytes)
+        return status.pressure is not None and self._gives_space(status.pressure, record.previous, log_bytes)
 
-    def _gives_space(self, pressure: Pressure, log_bytes: int) -> bool:
+    def _gives_space(self, pressure: Pressure, previous: SnapshotRef | None, log_bytes: int) -> bool:
         """Whether a snapshot now lets much go, which compaction then frees in an etcd that is nearly full.
 
         A snapshot deletes the one before the current one, and the log up to the current one. So it takes two
         until deletes of clients have given their space back. More than that would only take space until etcd
-        compacts, unless the tree has become smaller again, or the log longer.
+        compacts, unless the tree has become smaller again, the log longer, or what it deletes is much.
         """
         is_smaller = self._tree_size() < _SMALLER * max(self._length.stored)
-        gives = self._has_room(pressure) and (is_smaller or log_bytes > pressure.worth)
+        deleted = self._length.kept + (previous.bytes if previous else 0)
+        is_much = deleted - pressure.snapshot > pressure.worth
+        gives = self._has_room(pressure) and (is_smaller or is_much or log_bytes > pressure.worth)
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives

@@ -201,6 +201,35 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     assert world.due_after() == 0
 
 
+def test_a_nearly_full_etcd_gets_a_snapshot_that_deletes_more_than_it_takes() -> None:
+    """All requests that make the tree grow were refused for ever: nothing more came into the log."""
+    world = World()
+    subject, tree = world.subject, world.subject.machine.tree
+    subject.incarnation = "a"
+    tree.data_size = 1000
+    subject.record = TreeRecord(True, 1, 1, _REF, None)
+    world.snapshots.check()
+
+    def snapshot(position: int, size: int) -> None:
+        """One comes when so many bytes were applied since the last one."""
+        subject.apply(position, size, 1)
+        world.snapshots.check()
+        assert subject.record is not None
+        current = _REF._replace(name=f"{position}", position=position)
+        subject.record = TreeRecord(True, 1, 1, current, subject.record.current)
+        world.snapshots.check()
+        subject.apply(position + 1, 10, 1)
+
+    snapshot(110, 10)
+    snapshot(120, 2000)
+    subject.pressure = Pressure(4000, 5000, 1100, 1910)
+    assert world.due_after() is None
+    subject.pressure = Pressure(4000, 5000, 1100, 1900)
+    assert world.due_after() == 0
+    snapshot(130, 10)
+    assert world.due_after() is None
+
+
 def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     subject = world.subject
