@@ -5,8 +5,8 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 
 clocks        `Clock`, for parts that take the host's by default: the simulated clock of the host that runs
 chance        `Randomness` likewise: drawn from the seed
-levels        which levels a release knows: that of the host, so that two releases can run side by side
-knobs         the level of a new tree, as the seed has it; other knobs are options or the server's `Tuning`
+levels        which levels a release knows: those of the host, so that two releases can run side by side
+OPEN          from the next level on a session's start spends two zxids, so that a level makes a difference
 ACLs          the table of equal ACLs belongs to the world and holds them: an ACL that is in it costs fewer
               steps, and what the process did before, and its garbage collector, must not count
 log           messages of `proxy` go into the trace; one with a traceback is a violation
@@ -25,7 +25,6 @@ from typing_extensions import override
 
 from codec.jute import OPEN_ACL
 from proof.simulation.environment import SeededRandomness, SimulatedClock
-from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
 from proxy.log.load import start
 from proxy.state import capture, rights
@@ -86,7 +85,7 @@ class _Trace(logging.Handler):
 
 
 @contextmanager
-def installed(world: World, knobs: Knobs, more: Sequence[tuple[Any, str, Any]] = ()) -> Iterator[None]:
+def installed(world: World, more: Sequence[tuple[Any, str, Any]] = ()) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested. `more`: owners, names and replacements."""
     levels = _Levels()
     opening = PROXY_REQUESTS[Kind.OPEN]

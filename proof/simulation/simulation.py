@@ -286,7 +286,7 @@ class Simulation:
         # When the collector runs depends on what else the process has done; what it finds must not matter.
         gc.disable()
         try:
-            with seams.installed(self.world, self.knobs, self._replaced), listening(_Probe(self)):
+            with seams.installed(self.world, self._replaced), listening(_Probe(self)):
                 try:
                     self._run()
                 except RuntimeError as error:

@@ -89,11 +89,10 @@ class _System:
         world.on_error = pytest.fail
         self.network = Network(world)
         self.cluster = Cluster(world, self.network)
-        self.knobs = usual(seed, proxies)
-        settings = config(self.knobs)
+        knobs = usual(seed, proxies)
+        settings = config(knobs)
         self.proxies = [
-            Proxy(self.cluster, f"proxy{number}", settings, self.knobs.tuning)
-            for number in range(proxies + 1)
+            Proxy(self.cluster, f"proxy{number}", settings, knobs.tuning) for number in range(proxies + 1)
         ]
         clients, self._direct = Host(world, "clients"), Host(world, "direct")
         read, lasting = zk.get("/"), zk.add_watch("/", recursive=True)
@@ -159,7 +158,7 @@ class _System:
 
 def _gaps(seed: int, proxies: int, *kinds: str) -> dict[str, _Gap]:
     system = _System(seed, proxies)
-    with seams.installed(system.world, system.knobs):
+    with seams.installed(system.world):
         try:
             for proxy in system.proxies:
                 proxy.start()

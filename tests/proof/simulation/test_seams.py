@@ -5,17 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proof.simulation import seams
-from proof.simulation.knobs import usual
 from proof.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 _SOURCES = ("proxy", "schema", "codec")
 _OF_TIME_AND_CHANCE = {"time", "random", "secrets", "uuid", "datetime"}
-# A simulated proxy does not run the commands `check` and `ctl`. The last three only format times.
+# The first is where clocks and chance come from; the others only format times.
 _ALLOWED = (
     "proxy.support.environment",
-    "serve.check.",
-    "ctl.",
     "proxy.support.logs",
     "proxy.admin.four_letter",
     "proxy.frontend.certificate_ends",
@@ -46,6 +43,6 @@ def test_everything_is_put_back() -> None:
     from proxy.support.environment import Clock
 
     time = vars(Clock)["time"]
-    with seams.installed(World(1), usual(1, 1)):
+    with seams.installed(World(1)):
         assert vars(Clock)["time"] is not time
     assert vars(Clock)["time"] is time
