@@ -26,7 +26,7 @@ from proof.simulation.campaign import (
 from proof.simulation.kinds import run
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import read_planted
-from proof.simulation.record import World
+from proof.simulation.record import WorldSpec
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _planted(parser, given.planted, given.seed, given.tries)
     outcomes: list[Outcome] = []
     wrong = 0
-    one = World("stormy" if given.worlds == "mixed" else given.worlds, given.seed, given.hours)
+    one = WorldSpec("stormy" if given.worlds == "mixed" else given.worlds, given.seed, given.hours)
     try:
         done = {} if given.record is None else record.read(given.record)
     except (record.BadRecord, OSError) as error:

@@ -14,7 +14,7 @@ from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in, tests_fail_in
 from proof.simulation.kinds import run
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import ROOT, Planted, planted
-from proof.simulation.record import World
+from proof.simulation.record import WorldSpec
 from proof.simulation.sometimes import BRANCHES, never_taken
 
 KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "defects", "standby")
@@ -97,8 +97,8 @@ def worlds(
     minutes: float | None = None,
     processes: int = 1,
     kind: str = "mixed",
-    done: Mapping[World, Outcome] = MappingProxyType({}),
-) -> Generator[tuple[World, Outcome], None, None]:
+    done: Mapping[WorldSpec, Outcome] = MappingProxyType({}),
+) -> Generator[tuple[WorldSpec, Outcome], None, None]:
     """Worlds from a seed on: of so many hours in all, or as many as begin within `minutes` of real time.
 
     `processes`: how many at a time, each in a process of its own. The order is that of the seeds in any case.
@@ -125,7 +125,7 @@ def worlds(
             raise
 
 
-def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> Future[Outcome]:
+def _submitted(pool: Executor, world: WorldSpec, done: Mapping[WorldSpec, Outcome]) -> Future[Outcome]:
     """Start one world. A process that begins for it does not hear Ctrl-C: this one ends it."""
     if world in done:
         known: Future[Outcome] = Future()
@@ -138,7 +138,7 @@ def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> F
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[World]:
+def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[WorldSpec]:
     """The worlds to simulate, in their order."""
     begun = time.monotonic()
     calm = cycle(CALM_HOURS)
@@ -151,7 +151,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
         if minutes is None:
             of_this = min(left, of_this)
         drawn = "stormy" if is_stormy else "calm"
-        yield World(drawn if kind == "mixed" else kind, seed, of_this)
+        yield WorldSpec(drawn if kind == "mixed" else kind, seed, of_this)
         seed += 1
         left -= of_this
         total += of_this

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from proof.simulation.kinds import run
 from proof.simulation.planted import ROOT
-from proof.simulation.record import World
+from proof.simulation.record import WorldSpec
 
 
 class Hunt(NamedTuple):
@@ -35,7 +35,7 @@ class Violation(NamedTuple):
 def hunt(wanted: Hunt) -> Violation | None:
     """Simulate one seed after the other until something is wrong."""
     for seed in range(wanted.seed, wanted.seed + wanted.tries):
-        violations = run(World(wanted.world, seed, wanted.hours), tuple(wanted.faults)).violations
+        violations = run(WorldSpec(wanted.world, seed, wanted.hours), tuple(wanted.faults)).violations
         if violations:
             return Violation(seed, violations[0])
     return None

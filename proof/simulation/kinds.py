@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from proof.simulation.calm import simulate_calm
 from proof.simulation.outcome import Outcome
-from proof.simulation.record import World
+from proof.simulation.record import WorldSpec
 from proof.simulation.simulation import Simulation, simulate
 from proof.simulation.standby import simulate_standby
 
@@ -27,7 +27,7 @@ _SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
 }
 
 
-def run(world: World, faults: tuple[str, ...] = ()) -> Outcome:
+def run(world: WorldSpec, faults: tuple[str, ...] = ()) -> Outcome:
     """Simulate a world. `faults`: the only ones there are; else all of its kind."""
     begun = time.process_time()
     outcome = _SIMULATED[world.kind](world.seed, world.hours, faults)

@@ -15,7 +15,7 @@ from proof.simulation.planted import ROOT
 _CODE = ("codec", "schema", "proxy", "lab", "proof/history", "proof/naive", "proof/simulation")
 
 
-class World(NamedTuple):
+class WorldSpec(NamedTuple):
     """The kind, the seed and the length of one world."""
 
     kind: str  # as of an Outcome
@@ -37,12 +37,12 @@ def code() -> str:
     return digest.hexdigest()[:16]
 
 
-def read(file: Path) -> dict[World, Outcome]:
+def read(file: Path) -> dict[WorldSpec, Outcome]:
     """The worlds in a file; none if there is no file. Raises BadRecord, OSError."""
     now = code()  # before the files change, if they do
     if not file.exists():
         return {}
-    found: dict[World, Outcome] = {}
+    found: dict[WorldSpec, Outcome] = {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         try:
             fields = json.loads(line)
@@ -52,11 +52,11 @@ def read(file: Path) -> dict[World, Outcome]:
             raise BadRecord(f"{file}, line {number}: no world of a simulation: {error}") from error
         if made_by != now:
             raise BadRecord(f"{file}, line {number}: the code has changed since. Use a new file")
-        found[World(outcome.kind, outcome.seed, hours)] = outcome
+        found[WorldSpec(outcome.kind, outcome.seed, hours)] = outcome
     return found
 
 
-def append(file: Path, world: World, outcome: Outcome) -> None:
+def append(file: Path, world: WorldSpec, outcome: Outcome) -> None:
     """Add a world. Its trace is left out, since the seed gives it again."""
     fields = outcome._asdict()
     del fields["trace"]

@@ -538,32 +538,32 @@ class Simulation:
 class _Probe(Probe):
     """Passes what servers do to those that judge it."""
 
-    def __init__(self, world: Simulation) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
 
     @override
     def reached(self, branch: str) -> None:
-        self._world.sometimes.reached(branch)
+        self._simulation.sometimes.reached(branch)
 
     @override
     def applied(self, machine: Machine) -> None:
-        self._world.applied(machine)
+        self._simulation.applied(machine)
 
     @override
     def closing(self, session_id: int, holder: str) -> None:
-        self._world.expiry.closing(session_id, holder)
+        self._simulation.expiry.closing(session_id, holder)
 
     @override
     def refused(self, session_id: int, opcode: int, fields: Any, machine: Machine, *, is_last: bool) -> None:
-        self._world.reserve.refused(session_id, opcode, fields, machine, is_last=is_last)
+        self._simulation.reserve.refused(session_id, opcode, fields, machine, is_last=is_last)
 
     @override
     def loading(self, zxid: int) -> None:
-        self._world.answers.loaded(running_host().name, zxid)
+        self._simulation.answers.loaded(running_host().name, zxid)
 
     @override
     def loaded(self) -> None:
-        self._world.wrong_servers.loaded(running_host().name)
+        self._simulation.wrong_servers.loaded(running_host().name)
 
 
 def simulate(seed: int, hours: float, kinds: tuple[str, ...] = (), *, etcd_bugs: bool = False) -> Outcome:

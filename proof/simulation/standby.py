@@ -73,15 +73,15 @@ LOADED, RESUMED = "loading all", "going on behind"
 class _CopySide:
     """The copy's etcd and its followers, as the nemesis takes them."""
 
-    def __init__(self, world: "Standby", cluster: Cluster, followers: Sequence[Follower]) -> None:
-        self.world: World = world.world
-        self.network: Network = world.network
+    def __init__(self, simulation: "Standby", cluster: Cluster, followers: Sequence[Follower]) -> None:
+        self.world: World = simulation.world
+        self.network: Network = simulation.network
         self.cluster = cluster
-        self.oracle: Oracle = world.oracle
+        self.oracle: Oracle = simulation.oracle
         self.proxies: Any = followers
         self.clients: list[Client] = []
-        self.knobs = world.knobs
-        self.reserve: ReserveJudge = world.reserve
+        self.knobs = simulation.knobs
+        self.reserve: ReserveJudge = simulation.reserve
         self.spoiled = 0
 
     def replace_client(self, client: Client) -> None:

@@ -7,7 +7,7 @@ out by the servers that are deceived.
 import pytest
 
 from proof.simulation.kinds import run
-from proof.simulation.record import World
+from proof.simulation.record import WorldSpec
 from proof.simulation.simulation import simulate
 from proof.simulation.wrong_servers import FOUND_WITHIN
 
@@ -24,6 +24,6 @@ def test_what_is_left_out_is_found_and_all_else_does_no_harm(kinds: tuple[str, .
 
 
 def test_a_storm_with_bugs_of_etcd() -> None:
-    outcome = run(World("etcd-bugs", 3, 0.01))
+    outcome = run(WorldSpec("etcd-bugs", 3, 0.01))
     assert outcome.kind == "etcd-bugs"
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])

@@ -7,9 +7,9 @@ import pytest
 from proof.simulation import campaign, kinds, record
 from proof.simulation.__main__ import main
 from proof.simulation.outcome import Outcome
-from proof.simulation.record import BadRecord, World
+from proof.simulation.record import BadRecord, WorldSpec
 
-_WORLD = World("stormy", 1, 0.001)
+_WORLD = WorldSpec("stormy", 1, 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +21,9 @@ def test_worlds_in_the_file_are_not_simulated_again(
     outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "worlds.jsonl"
-    simulated: list[World] = []
+    simulated: list[WorldSpec] = []
 
-    def run(world: World) -> Outcome:
+    def run(world: WorldSpec) -> Outcome:
         simulated.append(world)
         return outcome._replace(seed=world.seed)
 
