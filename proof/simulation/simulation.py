@@ -93,7 +93,7 @@ class Simulation:
         self.cluster.on_commit = self._committed
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
-        listeners.entered, listeners.applied = self.naive.entered, self._applied
+        listeners.entered, listeners.applied = self.naive.entered, self._request_applied
         self.proxies = self._make_proxies(self.cluster, "proxy", rng)
         self.reserve = ReserveJudge(self.world, self.proxies, self.knobs.quota, self.violate)
         self.clients_host = Host(self.world, "clients")
@@ -242,12 +242,12 @@ class Simulation:
         self.expiry.committed(events)
         self.oracle.committed(events)
 
-    def _applied(self, incarnation: str, clock: int, rules: int, *applied: Any) -> None:
+    def _request_applied(self, incarnation: str, clock: int, rules: int, *applied: Any) -> None:
         self.naive.applied(incarnation, clock, rules, *applied)
         self.reserve.applied(incarnation, *applied)
 
-    def applied(self, machine: Machine) -> None:
-        """A machine has applied an entry; on whatever host."""
+    def machine_applied(self, machine: Machine) -> None:
+        """A machine on any host has applied an entry."""
         host = running_host()
         if self._is_judged:
             return
@@ -547,7 +547,7 @@ class _Probe(Probe):
 
     @override
     def applied(self, machine: Machine) -> None:
-        self._simulation.applied(machine)
+        self._simulation.machine_applied(machine)
 
     @override
     def closing(self, session_id: int, holder: str) -> None:

@@ -242,7 +242,7 @@ class Standby(Simulation):
         self.nemesis.counts = counts
 
     @override
-    def applied(self, machine: Machine) -> None:
+    def machine_applied(self, machine: Machine) -> None:
         name = running_host().name
         is_copy = (
             name.startswith(_MOVED)
@@ -254,7 +254,7 @@ class Standby(Simulation):
         elif is_copy and not self.has_moved:
             self.copy.compare(name, machine)
         elif is_copy or self._steps is None or name == "operator":
-            super().applied(machine)
+            super().machine_applied(machine)
         elif machine not in self.tainted:
             self._steps.compare(name, machine)
 
