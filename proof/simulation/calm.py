@@ -194,7 +194,7 @@ class Calm(Simulation):
         rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 1, 2))):
-            fault = self.nemesis.begin(rng.choice(self._kinds))
+            fault = self.nemesis.begin(rng.choice(self._fault_names))
             if fault is not None:
                 faults.append(fault)
             world.run(world.now + rng.choice((0.5, 5.0, 15.0, 60.0)) * rng.random())
@@ -244,6 +244,6 @@ class Calm(Simulation):
             self.violate(what)
 
 
-def simulate_calm(seed: int, hours: float, kinds: tuple[str, ...] = ()) -> Outcome:
+def simulate_calm(seed: int, hours: float, faults: tuple[str, ...] = ()) -> Outcome:
     """One calm world of a seed."""
-    return Calm(seed, hours, kinds).run()
+    return Calm(seed, hours, faults).run()

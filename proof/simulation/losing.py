@@ -98,12 +98,12 @@ class _Written(NamedTuple):
 class Losing:
     """One loss of the source."""
 
-    def __init__(self, sides: Sides, kinds: tuple[str, ...]) -> None:
-        """`kinds`: the faults that the world has."""
+    def __init__(self, sides: Sides, faults: tuple[str, ...]) -> None:
+        """`faults`: names of those that the world has."""
         self._sides = sides
         self._world = sides.world
         self._random = sides.world.random("the source is lost")
-        self._kinds = [kind for kind in kinds if kind in _FAULTS or ":" in kind or "follower" in kind]
+        self._fault_names = [name for name in faults if name in _FAULTS or ":" in name or "follower" in name]
         self._promoter = Promoter("promoter", sides.cluster, sides.copy_cluster, Options())
         self._within = self._random.choice((0, 5, 8, 12))  # --standby-within of the source
         self._served_at = inf  # the copy
@@ -190,8 +190,8 @@ class Losing:
     def _some_faults(self) -> list[Fault]:
         rng, world = self._random, self._world
         faults = []
-        for _ in range(rng.choice((0, 1, 1, 2, 3)) if self._kinds else 0):
-            fault = self._sides.begin_fault_of(rng.choice(self._kinds))
+        for _ in range(rng.choice((0, 1, 1, 2, 3)) if self._fault_names else 0):
+            fault = self._sides.begin_fault_of(rng.choice(self._fault_names))
             faults += [fault] if fault is not None else []
             world.run(world.now + rng.choice((0.01, 0.5, 6.0)) * rng.random())
         return faults

@@ -76,7 +76,7 @@ class Nemesis:
         aimed = AimedFaults(subject.cluster, subject.oracle, subject.proxies, self._random)
         self.counts: dict[str, int] = {}
         self._fills = 0
-        self._kinds: dict[str, Callable[[], Fault | None]] = {
+        self._usual: dict[str, Callable[[], Fault | None]] = {
             "kill a proxy": self._kill_proxy,
             "pause a proxy": self._pause_proxy,
             "stop a proxy": self._stop_proxy,
@@ -131,13 +131,13 @@ class Nemesis:
         }
 
     @property
-    def kinds(self) -> list[str]:
+    def names(self) -> list[str]:
         """All names of faults but those of etcd's bugs and of defects."""
-        return list(self._kinds)
+        return list(self._usual)
 
     def begin(self, name: str) -> Fault | None:
         """Make one fault; None if there is nothing to do it to."""
-        fault = (self._kinds.get(name) or self.defects.get(name) or self.bugs[name])()
+        fault = (self._usual.get(name) or self.defects.get(name) or self.bugs[name])()
         if fault is not None:
             self.note(name, fault.what)
             return fault._replace(name=name)

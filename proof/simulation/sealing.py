@@ -72,12 +72,12 @@ class Subject(Protocol):
 class Sealing:
     """One seal of the tree, and its end."""
 
-    def __init__(self, subject: Subject, clients: Sequence[Client], kinds: Collection[str]) -> None:
-        """`clients`: those that write. `kinds`: the faults that the world has."""
+    def __init__(self, subject: Subject, clients: Sequence[Client], faults: Collection[str]) -> None:
+        """`clients`: those that write. `faults`: names of those that the world has."""
         self._subject = subject
         self._world = subject.world
         self._clients = clients
-        self._kinds = [kind for kind in _FAULTS if kind in kinds]
+        self._fault_names = [name for name in _FAULTS if name in faults]
 
     def run(self) -> None:
         """Seal, look, and remove the seal."""
@@ -85,8 +85,8 @@ class Sealing:
             return self._wrong("clients do not write before the seal")
         rng, world, nemesis = self._world.random("seal"), self._world, self._subject.nemesis
         faults: list[Fault] = []
-        for _ in range(rng.choice((0, 1, 1, 2, 3)) if self._kinds else 0):
-            fault = nemesis.begin(rng.choice(self._kinds))
+        for _ in range(rng.choice((0, 1, 1, 2, 3)) if self._fault_names else 0):
+            fault = nemesis.begin(rng.choice(self._fault_names))
             faults += [fault] if fault is not None else []
             world.run(world.now + rng.choice((0.01, 0.5, 6.0)) * rng.random())
         operated = self._operate(lambda etcd: seal(etcd, _KEYS, _WHERE))

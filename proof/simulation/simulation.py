@@ -55,12 +55,12 @@ class Simulation:
         self,
         seed: int,
         hours: float,
-        kinds: tuple[str, ...] = (),
+        faults: tuple[str, ...] = (),
         *,
         etcd_bugs: bool = False,
         defects: bool = False,
     ) -> None:
-        """`kinds`: the only faults there are; else all. `etcd_bugs`: etcd's known bugs as well.
+        """`faults`: names of the only ones there are; else all. `etcd_bugs`: etcd's known bugs as well.
 
         `defects`: exceptions at any line of a server's code as well.
         """
@@ -110,14 +110,14 @@ class Simulation:
         self._is_judged = False  # what follows is judged by the backup
         bugs = tuple(self.nemesis.bugs)
         more = (*(bugs if etcd_bugs else ()), *(self.nemesis.defects if defects else ()))
-        self._kinds = kinds or (*self.nemesis.kinds, *more)
+        self._fault_names = faults or (*self.nemesis.names, *more)
         if defects:
             self.kind = "defects"
         if etcd_bugs:
             self.kind = "etcd-bugs"
-        if OLD_READS & set(self._kinds):
+        if OLD_READS & set(self._fault_names):
             self.cluster.store.version = READS_OLD_DATA
-        if not set(self._kinds) <= set(bugs):  # other faults may keep a server from finding out
+        if not set(self._fault_names) <= set(bugs):  # other faults may keep a server from finding out
             self.wrong_servers.limit = settings.max_staleness + 8 * settings.tick_time / 1000 + 5.0
         self._timeouts = [2 * settings.tick_time, 4 * settings.tick_time, 8 * settings.tick_time]
         self._think = rng.choice((1.0, 3.0, 8.0))
@@ -352,7 +352,7 @@ class Simulation:
         clients = [self._make_client(self._timeouts[-1]) for _ in range(_MOVED_CLIENTS)]
         for client in clients:
             client.think = 0.1  # so that something is being written when the seal comes
-        Sealing(self, clients, self._kinds).run()
+        Sealing(self, clients, self._fault_names).run()
         for client in clients:
             client.stopped = True
         self.dead_clients += clients
@@ -391,7 +391,7 @@ class Simulation:
         rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
-            fault = self._begin_fault(rng.choice(self._kinds))
+            fault = self._begin_fault(rng.choice(self._fault_names))
             if fault is not None:
                 faults.append(fault)
             world.run(world.now + rng.expovariate(1 / rng.choice((0.05, 1.0, 5.0))))
@@ -566,6 +566,6 @@ class _Probe(Probe):
         self._simulation.wrong_servers.loaded(running_host().name)
 
 
-def simulate(seed: int, hours: float, kinds: tuple[str, ...] = (), *, etcd_bugs: bool = False) -> Outcome:
+def simulate(seed: int, hours: float, faults: tuple[str, ...] = (), *, etcd_bugs: bool = False) -> Outcome:
     """One stormy world of a seed."""
-    return Simulation(seed, hours, kinds, etcd_bugs=etcd_bugs).run()
+    return Simulation(seed, hours, faults, etcd_bugs=etcd_bugs).run()

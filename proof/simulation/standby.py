@@ -146,8 +146,8 @@ class Standby(Simulation):
         self._is_supervised = self.is_moving = self.has_moved = False
         self._held = 0  # faults that last, and let no follower run
         at_copy = tuple(f"{_COPY}{name}" for name in _AT_THE_COPY)
-        if self._kinds == tuple(self.nemesis.kinds):
-            self._kinds = (*self._kinds, *at_copy, *3 * (SECOND, CUT, TRUNCATED), MOVE, MOVE)
+        if self._fault_names == tuple(self.nemesis.names):
+            self._fault_names = (*self._fault_names, *at_copy, *3 * (SECOND, CUT, TRUNCATED), MOVE, MOVE)
         super()._populate(rng)
 
     @property
@@ -300,7 +300,7 @@ class Standby(Simulation):
         """The source is lost, unless the tree has moved."""
         if not self.has_moved:
             self.copy.is_lost = True
-            self.losing = Losing(self, self._kinds)
+            self.losing = Losing(self, self._fault_names)
             self.losing.run()
 
     def source_client(self) -> Client:
