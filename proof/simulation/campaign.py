@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in, tests_fail_in
-from proof.simulation.kinds import run
+from proof.simulation.kinds import SIMULATED, run
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import ROOT, Planted, planted
 from proof.simulation.record import WorldSpec
 from proof.simulation.sometimes import BRANCHES, never_taken
 
-KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "defects", "standby")
+KINDS = ("mixed", *SIMULATED)
 STORMY_HOURS = 0.25
 """Simulated hours of one stormy world. Its history is judged as a whole."""
 CALM_HOURS = (8.0, 12.0, 24.0)
@@ -144,9 +144,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        is_stormy = kind in ("stormy", "etcd-bugs", "defects", "standby") or (
-            kind == "mixed" and stormy <= STORMY_SHARE * total
-        )
+        is_stormy = stormy <= STORMY_SHARE * total if kind == "mixed" else kind != "calm"
         of_this = STORMY_HOURS if is_stormy else next(calm)
         if minutes is None:
             of_this = min(left, of_this)

@@ -18,7 +18,8 @@ def _with_defects(seed: int, hours: float, faults: tuple[str, ...]) -> Outcome:
     return Simulation(seed, hours, faults, defects=True).run()
 
 
-_SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
+#: By kind of world: what simulates one. Arguments: seed, hours, names of the only faults; (): all.
+SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
     "stormy": simulate,
     "calm": simulate_calm,
     "etcd-bugs": _with_bugs,
@@ -30,5 +31,5 @@ _SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
 def run(world: WorldSpec, faults: tuple[str, ...] = ()) -> Outcome:
     """Simulate a world. `faults`: the only ones there are; else all of its kind."""
     begun = time.process_time()
-    outcome = _SIMULATED[world.kind](world.seed, world.hours, faults)
+    outcome = SIMULATED[world.kind](world.seed, world.hours, faults)
     return outcome._replace(cpu=time.process_time() - begun)

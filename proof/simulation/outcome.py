@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Outcome(NamedTuple):
     """The result of one simulated world."""
 
-    kind: str  # "stormy", "calm", "etcd-bugs", "defects" or "standby"
+    kind: str  # of kinds.SIMULATED
     seed: int
     seconds: float  # simulated
     operations: int  # answered requests of clients
