@@ -6,7 +6,7 @@ from random import Random
 
 from proof.simulation.etcd import Cluster
 
-Begun = tuple[str, Callable[[], None]]  # for people; what ends it
+Begun = tuple[str, Callable[[], None]]  # a fault: what it does, for people; what ends it
 LEAVE_OUT = "leave out events"
 COMPACTION = "compaction loses events"
 _OLD, _STALE = "old reads", "a stale member"
@@ -26,7 +26,7 @@ def bug_faults(cluster: Cluster, random: Random) -> dict[str, Callable[[], Begun
     }
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Do nothing: there is nothing to undo."""
 
 
@@ -62,7 +62,7 @@ def _lose_at_compaction(cluster: Cluster, random: Random) -> Begun | None:
             watch.lose_pending()
 
     cluster.host.call_later(seconds * 0.99, compact)
-    return f"of a watch of {watch.host.name}", _nothing
+    return f"of a watch of {watch.host.name}", nothing
 
 
 def _old_reads(cluster: Cluster, random: Random) -> Begun:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from proof.simulation.aimed_faults import AimedFaults
-from proof.simulation.bug_faults import Begun, bug_faults
+from proof.simulation.bug_faults import Begun, bug_faults, nothing
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
 from proof.simulation.hot_restart import RETURNING, HotRestart, Trouble, any_trouble
@@ -62,10 +62,6 @@ class Fault(NamedTuple):
     end: Callable[[], None]
 
 
-def _nothing() -> None:
-    """Do nothing: there is nothing to undo."""
-
-
 class Nemesis:
     """Makes faults."""
 
@@ -76,7 +72,7 @@ class Nemesis:
         aimed = AimedFaults(subject.cluster, subject.oracle, subject.proxies, self._random)
         self.counts: dict[str, int] = {}
         self._fills = 0
-        self._usual: dict[str, Callable[[], Fault | None]] = {
+        self._usual: dict[str, Callable[[], Begun | None]] = {
             "kill a proxy": self._kill_proxy,
             "pause a proxy": self._pause_proxy,
             "stop a proxy": self._stop_proxy,
@@ -105,8 +101,8 @@ class Nemesis:
             "stall a watch": self._stall_watch,
             "no space": self._no_space,
             "fill etcd": self._fill,
-            "kill snapshot writers": partial(_as_fault, self._snapshots.kill_writers),
-            "want snapshots": partial(_as_fault, self._snapshots.want),
+            "kill snapshot writers": self._snapshots.kill_writers,
+            "want snapshots": self._snapshots.want,
             "damage a snapshot": self._damage_snapshot,
             "slow network": self._slow_network,
             "slow disk": partial(self._set, "slow_disk", (0.05, 0.5, 3.0)),
@@ -116,19 +112,16 @@ class Nemesis:
             "read slowly": self._read_slowly,
             "memory": self._memory,
             "load anew": self._load_anew,
-            "end a proxy in a gap": partial(_as_fault, aimed.end_in_gap),
-            "no carry-over": partial(_as_fault, aimed.no_carry_over),
-            "load anew in a long write": partial(_as_fault, aimed.reload_in_write),
+            "end a proxy in a gap": aimed.end_in_gap,
+            "no carry-over": aimed.no_carry_over,
+            "load anew in a long write": aimed.reload_in_write,
         }
         # Of worlds of their own: which lines run depends on caches, and on the hash seed of the process.
-        self.defects: dict[str, Callable[[], Fault | None]] = {
+        self.defects: dict[str, Callable[[], Begun | None]] = {
             "an exception": partial(self._spoil, PlantedError),
             "out of memory": partial(self._spoil, PlantedMemoryError),
         }
-        self.bugs = {
-            name: partial(_as_fault, begin)
-            for name, begin in bug_faults(subject.cluster, self._random).items()
-        }
+        self.bugs = bug_faults(subject.cluster, self._random)
 
     @property
     def names(self) -> list[str]:
@@ -137,11 +130,16 @@ class Nemesis:
 
     def begin(self, name: str) -> Fault | None:
         """Make one fault; None if there is nothing to do it to."""
-        fault = (self._usual.get(name) or self.defects.get(name) or self.bugs[name])()
-        if fault is not None:
-            self.note(name, fault.what)
-            return fault._replace(name=name)
-        return None
+        begin = self._usual.get(name) or self.defects.get(name) or self.bugs[name]
+        return self.noted(name, begin())
+
+    def noted(self, name: str, begun: Begun | None) -> Fault | None:
+        """What has begun, if anything has: counted, and with its name."""
+        if begun is None:
+            return None
+        what, end = begun
+        self.note(name, what)
+        return Fault(name, what, end)
 
     def note(self, name: str, what: str) -> None:
         """Count a fault that has begun."""
@@ -154,15 +152,15 @@ class Nemesis:
         alive = [proxy for proxy in self._subject.proxies if proxy.alive]
         return self._random.choice(alive) if alive else None
 
-    def _kill_proxy(self) -> Fault | None:
+    def _kill_proxy(self) -> Begun | None:
         proxy = self._proxy()
         if proxy is None:
             return None
         silently = self._random.random() < 0.3
         proxy.kill(silently=silently)
-        return Fault("", proxy.name + (" silently" if silently else ""), lambda: _revive(proxy))
+        return proxy.name + (" silently" if silently else ""), lambda: _revive(proxy)
 
-    def _kill_all(self) -> Fault:
+    def _kill_all(self) -> Begun:
         for proxy in self._subject.proxies:
             proxy.kill()
 
@@ -170,16 +168,16 @@ class Nemesis:
             for proxy in self._subject.proxies:
                 _revive(proxy)
 
-        return Fault("", "", end)
+        return "", end
 
-    def _pause_proxy(self) -> Fault | None:
+    def _pause_proxy(self) -> Begun | None:
         proxy = self._proxy()
         if proxy is None or proxy.host is None or proxy.host.paused:
             return None
         proxy.pause()
-        return Fault("", proxy.name, proxy.resume)
+        return proxy.name, proxy.resume
 
-    def _stop_proxy(self) -> Fault | None:
+    def _stop_proxy(self) -> Begun | None:
         proxy = self._proxy()
         if proxy is None or not proxy.serving or proxy.host is None or proxy.host.paused:
             return None
@@ -191,17 +189,17 @@ class Nemesis:
             host.call_soon(_kill_same, proxy, host)
 
         host.call_soon(lambda: host.create_task(stop(), name="drain"))
-        return Fault("", proxy.name, lambda: _restart(proxy, host))
+        return proxy.name, lambda: _restart(proxy, host)
 
-    def _hot_restart(self, trouble: Trouble | None = None) -> Fault | None:
+    def _hot_restart(self, trouble: Trouble | None = None) -> Begun | None:
         proxy = self._proxy()
         if proxy is None or not proxy.serving or proxy.others or proxy.host is None or proxy.host.paused:
             return None
         trouble = trouble or any_trouble(self._random)
         HotRestart(proxy, self._subject.cluster.host, trouble).begin()
-        return Fault("", f"of {proxy.name}" + (f": {trouble}" if trouble else ""), _nothing)
+        return f"of {proxy.name}" + (f": {trouble}" if trouble else ""), nothing
 
-    def _spoil(self, kind: type[Exception]) -> Fault | None:
+    def _spoil(self, kind: type[Exception]) -> Begun | None:
         """An exception at some line of a server's code. A lack of memory has to end the process at once."""
         proxy = self._proxy()
         if proxy is None or proxy.host is None or proxy.host.paused or proxy.host.spoiler is not None:
@@ -220,11 +218,11 @@ class Nemesis:
                 subject.world.on_error(f"{host.name} lives on without memory, {place}")
 
         spoiler = Spoiler(host, lines, kind("planted"), raised)
-        return Fault("", f"in {proxy.name} after {lines} lines", spoiler.stop)
+        return f"in {proxy.name} after {lines} lines", spoiler.stop
 
     # -- the network -----------------------------------------------------------------------------------------
 
-    def _cut(self, sources: Sequence[str], targets: Sequence[str], what: str) -> Fault:
+    def _cut(self, sources: Sequence[str], targets: Sequence[str], what: str) -> Begun:
         way = self._random.randrange(3)
         pairs = []
         if way != 1:
@@ -233,27 +231,27 @@ class Nemesis:
             pairs += [(target, source) for source in sources for target in targets]
         self._subject.network.cut(pairs)
         words = ("both ways", "answers only", "requests only")[way]
-        return Fault("", f"{what}, {words}", lambda: self._subject.network.mend(pairs))
+        return f"{what}, {words}", lambda: self._subject.network.mend(pairs)
 
-    def _cut_member(self) -> Fault:
+    def _cut_member(self) -> Begun:
         proxy = self._random.choice(self._subject.proxies)
         member = self._random.choice(self._subject.cluster.members)
         return self._cut([proxy.name], [member.name], f"{proxy.name} and {member.name}")
 
-    def _cut_etcd(self) -> Fault:
+    def _cut_etcd(self) -> Begun:
         proxy = self._random.choice(self._subject.proxies)
         return self._cut([proxy.name], [member.name for member in self._subject.cluster.members], proxy.name)
 
-    def _cut_clients(self) -> Fault:
+    def _cut_clients(self) -> Begun:
         proxy = self._random.choice(self._subject.proxies)
         names = [client.name for client in self._subject.clients if self._random.random() < 0.6]
         return self._cut(names, [proxy.name], f"{proxy.name} and {', '.join(names)}")
 
-    def _cut_proxies(self) -> Fault:
+    def _cut_proxies(self) -> Begun:
         proxy, *others = self._random.sample(self._subject.proxies, len(self._subject.proxies))
         return self._cut([proxy.name], [other.name for other in others], f"{proxy.name} and others")
 
-    def _reset_connections(self) -> Fault:
+    def _reset_connections(self) -> Begun:
         rng, proxies = self._random, self._subject.proxies
         seconds = rng.choice((0.5, 2.0))
 
@@ -266,9 +264,9 @@ class Nemesis:
                     if rng.random() < 0.5:
                         link.abort()
 
-        return Fault("", f"each {seconds} s", every(self._subject.cluster.host, seconds, reset))
+        return f"each {seconds} s", every(self._subject.cluster.host, seconds, reset)
 
-    def _slow_network(self) -> Fault:
+    def _slow_network(self) -> Begun:
         hosts = [
             *(proxy.name for proxy in self._subject.proxies),
             *(m.name for m in self._subject.cluster.members),
@@ -276,7 +274,7 @@ class Nemesis:
         host = self._random.choice(hosts)
         seconds = self._random.choice((0.02, 0.2, 1.5))
         self._subject.network.slow(host, seconds)
-        return Fault("", f"{host} by {seconds} s", lambda: self._subject.network.slow(host, 0.0))
+        return f"{host} by {seconds} s", lambda: self._subject.network.slow(host, 0.0)
 
     # -- etcd's members --------------------------------------------------------------------------------------
 
@@ -286,28 +284,28 @@ class Nemesis:
             return cluster.leader
         return self._random.choice(cluster.members)
 
-    def _kill_member(self) -> Fault | None:
+    def _kill_member(self) -> Begun | None:
         cluster, member = self._subject.cluster, self._member()
         if not member.up:
             return None
         cluster.kill(member)
-        return Fault("", member.name, lambda: cluster.start(member))
+        return member.name, lambda: cluster.start(member)
 
-    def _pause_member(self) -> Fault | None:
+    def _pause_member(self) -> Begun | None:
         cluster, member = self._subject.cluster, self._member()
         if member.paused:
             return None
         cluster.pause(member)
-        return Fault("", member.name, lambda: cluster.resume(member))
+        return member.name, lambda: cluster.resume(member)
 
-    def _isolate_member(self) -> Fault | None:
+    def _isolate_member(self) -> Begun | None:
         cluster, member = self._subject.cluster, self._member()
         if member.isolated:
             return None
         cluster.isolate(member)
-        return Fault("", member.name, lambda: cluster.rejoin(member))
+        return member.name, lambda: cluster.rejoin(member)
 
-    def _no_majority(self) -> Fault | None:
+    def _no_majority(self) -> Begun | None:
         cluster = self._subject.cluster
         members = [member for member in cluster.members if member.up][:2]
         for member in members:
@@ -317,9 +315,9 @@ class Nemesis:
             for member in members:
                 cluster.start(member)
 
-        return Fault("", ", ".join(member.name for member in members), end)
+        return ", ".join(member.name for member in members), end
 
-    def _restore(self) -> Fault:
+    def _restore(self) -> Begun:
         """As an operator does it who has lost nothing: zxids continue in a new epoch."""
         cluster = self._subject.cluster
         cluster.restore()
@@ -329,29 +327,29 @@ class Nemesis:
                 if not member.up:
                     cluster.start(member)
 
-        return Fault("", f"as cluster {cluster.store.cluster_id:x}", end)
+        return f"as cluster {cluster.store.cluster_id:x}", end
 
-    def _new_leader(self) -> Fault:
+    def _new_leader(self) -> Begun:
         self._subject.cluster.depose()
-        return Fault("", "", _nothing)
+        return "", nothing
 
-    def _lag(self) -> Fault:
+    def _lag(self) -> Begun:
         member = self._random.choice(self._subject.cluster.members)
         member.lag = self._random.choice((0.05, 0.5, 3.0))
 
         def end() -> None:
             member.lag = 0.0
 
-        return Fault("", f"{member.name} by {member.lag} s", end)
+        return f"{member.name} by {member.lag} s", end
 
     # -- what etcd does with requests ------------------------------------------------------------------------
 
-    def _set(self, name: str, values: Sequence[float]) -> Fault:
+    def _set(self, name: str, values: Sequence[float]) -> Begun:
         troubles, value = self._subject.cluster.troubles, self._random.choice(values)
         setattr(troubles, name, value)
-        return Fault("", f"{value}", lambda: setattr(troubles, name, 0.0))
+        return f"{value}", lambda: setattr(troubles, name, 0.0)
 
-    def _end_lease(self) -> Fault | None:
+    def _end_lease(self) -> Begun | None:
         cluster = self._subject.cluster
         leases = cluster.store.lease_ids
         if not leases or cluster.leader is None:
@@ -359,38 +357,38 @@ class Nemesis:
         lease = self._random.choice(leases)
         self._subject.ended_early(lease)
         cluster.store.lease_revoke(lease)
-        return Fault("", f"{lease:x}", _nothing)
+        return f"{lease:x}", nothing
 
-    def _late_leases(self) -> Fault:
+    def _late_leases(self) -> Begun:
         cluster = self._subject.cluster
         cluster.troubles.leases_late_until = cluster.world.now + 3600
 
         def end() -> None:
             cluster.troubles.leases_late_until = 0.0
 
-        return Fault("", "", end)
+        return "", end
 
-    def _compact(self) -> Fault:
+    def _compact(self) -> Begun:
         cluster, rng = self._subject.cluster, self._random
         seconds = rng.choice((0.05, 1.0, 5.0))
         end = every(cluster.host, seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
-        return Fault("", f"each {seconds} s", end)
+        return f"each {seconds} s", end
 
-    def _break_streams(self) -> Fault:
+    def _break_streams(self) -> Begun:
         cluster = self._subject.cluster
         seconds = self._random.choice((0.3, 2.0, 10.0))
-        return Fault("", f"each {seconds} s", every(cluster.host, seconds, cluster.break_streams))
+        return f"each {seconds} s", every(cluster.host, seconds, cluster.break_streams)
 
-    def _stall_watch(self) -> Fault | None:
+    def _stall_watch(self) -> Begun | None:
         cluster, proxy = self._subject.cluster, self._proxy()
         watches = [watch for watch in cluster.watches if watch.host is (proxy and proxy.host)]
         if not watches or proxy is None:
             return None
         (watch, *_) = watches
         watch.stalled_until = cluster.world.now + self._random.choice((1.0, 5.0, 60.0))
-        return Fault("", f"of {proxy.name}", _nothing)
+        return f"of {proxy.name}", nothing
 
-    def _no_space(self) -> Fault:
+    def _no_space(self) -> Begun:
         store, usual = self._subject.cluster.store, self._subject.knobs.quota
         if self._random.random() < 0.5:
             store.full = True
@@ -402,9 +400,9 @@ class Nemesis:
             store.defragment()
             store.disarm()
 
-        return Fault("", "", end)
+        return "", end
 
-    def _fill(self) -> Fault | None:
+    def _fill(self) -> Begun | None:
         """Another user of etcd fills it until proxies refuse growth, and deletes that some time later."""
         subject, store, rng = self._subject, self._subject.cluster.store, self._random
         if not subject.knobs.compaction:
@@ -433,34 +431,37 @@ class Nemesis:
         def end() -> None:
             subject.cluster.host.call_later(rng.choice((1.0, 20.0, 40.0)), delete)
 
-        return Fault("", "", end)
+        return "", end
 
     # -- snapshots, clocks, clients, memory ------------------------------------------------------------------
 
-    def _damage_snapshot(self) -> Fault | None:
+    def _damage_snapshot(self) -> Begun | None:
         """Damage a page of the snapshot, and start a proxy from it."""
         page = self._snapshots.damage()
         killed = self._kill_proxy() if page else None
-        return killed and killed._replace(what=f"{page}, and the end of {killed.what}")
+        if killed is None:
+            return None
+        which, end = killed
+        return f"{page}, and the end of {which}", end
 
-    def _clock_jump(self) -> Fault | None:
+    def _clock_jump(self) -> Begun | None:
         proxy = self._proxy()
         if proxy is None or proxy.host is None:
             return None
         seconds = self._random.choice((-3600.0, -5.0, 5.0, 3600.0))
         proxy.host.skew += seconds
-        return Fault("", f"{proxy.name} by {seconds} s", _nothing)
+        return f"{proxy.name} by {seconds} s", nothing
 
-    def _client_dies(self) -> Fault | None:
+    def _client_dies(self) -> Begun | None:
         clients = [client for client in self._subject.clients if client.is_connected]
         if not clients:
             return None
         client = self._random.choice(clients)
         client.die()
         self._subject.replace_client(client)
-        return Fault("", client.name, _nothing)
+        return client.name, nothing
 
-    def _read_slowly(self) -> Fault:
+    def _read_slowly(self) -> Begun:
         """Clients whose replies wait at the proxy, which then does not read from them. They ping."""
         world, slow = self._subject.world, self._subject.network.slow_readers
         clients = [client for client in self._subject.clients if self._random.random() < 0.6]
@@ -478,9 +479,9 @@ class Nemesis:
             slow.subtract(names)
             self._subject.cluster.host.call_later(_CAUGHT_UP, caught_up)
 
-        return Fault("", ", ".join(names), end)
+        return ", ".join(names), end
 
-    def _memory(self) -> Fault | None:
+    def _memory(self) -> Begun | None:
         proxy = self._proxy()
         # Two with the same damage would agree with each other.
         if proxy is None or not proxy.serving or proxy.server is None or self._subject.is_tainted():
@@ -495,9 +496,9 @@ class Nemesis:
         machine.digest.touch(SPARE, node)
         full_node(machine.tree.nodes, SPARE).data = b"flipped"
         self._subject.taint(proxy)
-        return Fault("", f"of {proxy.name}", _nothing)
+        return f"of {proxy.name}", nothing
 
-    def _load_anew(self) -> Fault:
+    def _load_anew(self) -> Begun:
         """Proxies find their states wrong, one after another: they load while entries are on their way."""
 
         def distrust() -> None:
@@ -506,15 +507,7 @@ class Nemesis:
                 proxy.host.call_soon(proxy.server.log.follower.distrust)
 
         seconds = self._random.choice((0.3, 1.0, 5.0))
-        return Fault("", f"a proxy each {seconds} s", every(self._subject.cluster.host, seconds, distrust))
-
-
-def _as_fault(begin: Callable[[], Begun | None]) -> Fault | None:
-    begun = begin()
-    if begun is None:
-        return None
-    what, end = begun
-    return Fault("", what, end)
+        return f"a proxy each {seconds} s", every(self._subject.cluster.host, seconds, distrust)
 
 
 def every(host: Host, seconds: float, act: Callable[[], object]) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from proof.simulation.bug_faults import Begun
+from proof.simulation.bug_faults import Begun, nothing
 from proof.simulation.etcd import Cluster
 from proof.simulation.proxies import PREFIX, Proxy
 from proof.simulation.world import Host
@@ -26,7 +26,7 @@ class SnapshotFaults:
         for proxy in self._proxies:
             if proxy.serving and proxy.server is not None and self._random.random() < 0.7:
                 proxy.server.snapshots.want()
-        return "", _nothing
+        return "", nothing
 
     def kill_writers(self) -> Begun:
         """Kill each process that writes a snapshot, after some time."""
@@ -79,7 +79,3 @@ class SnapshotFaults:
             return ""
         self._damaged.add(current)
         return page.key.decode()
-
-
-def _nothing() -> None:
-    """Do nothing: there is nothing to undo."""

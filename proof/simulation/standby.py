@@ -19,6 +19,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.source import OtherSource
 from proof.history.records import Reply, Request
 from proof.simulation.answers import STALENESS_TOLERANCE
+from proof.simulation.bug_faults import Begun, nothing
 from proof.simulation.clients import Client
 from proof.simulation.copies import CopyJudge, node_pages, state_of
 from proof.simulation.etcd import Cluster
@@ -179,7 +180,7 @@ class Standby(Simulation):
 
     # -- the move --------------------------------------------------------------------------------------------
 
-    def _begin_move(self) -> Fault | None:
+    def _begin_move(self) -> Begun | None:
         """Start the other proxies, which wait, and the command that seals the source."""
         if self.is_moving or self.copy.position is None:
             return None
@@ -188,7 +189,7 @@ class Standby(Simulation):
         for proxy in self.others:
             proxy.start()
         self._mover.start()
-        return Fault("", "", lambda: None)
+        return "", nothing
 
     @override
     def _committed(self, revision: int, events: list[Any]) -> None:
@@ -316,29 +317,28 @@ class Standby(Simulation):
     @override
     def _begin_fault(self, name: str) -> Fault | None:
         own = {SECOND: self._second, CUT: self._cut_source, TRUNCATED: self._truncate, MOVE: self._begin_move}
+        begun: Begun | None
         if self.has_moved and (name.startswith(_COPY) or name in own):
-            fault = self._come_back()
+            begun = self._come_back()
         elif name.startswith(_COPY):
             fault = self._copy_nemesis.begin(name.removeprefix(_COPY))
+            begun = None if fault is None else (fault.what, fault.end)
         elif name in own:
-            fault = own[name]()
+            begun = own[name]()
         elif name == "restore etcd" and self.is_moving and not self.has_moved:
             return None  # what is restored is another tree
         else:
             return super()._begin_fault(name)
-        if fault is None:
-            return None
-        self.nemesis.note(name, fault.what)
-        return fault._replace(name=name)
+        return self.nemesis.noted(name, begun)
 
-    def _come_back(self) -> Fault | None:
+    def _come_back(self) -> Begun:
         """The servers of the former etcd are started again."""
         gone = [proxy for proxy in self._former if not proxy.alive]
         for proxy in gone:
             proxy.start()
-        return Fault("", "the source comes back", lambda: None)
+        return "the source comes back", nothing
 
-    def _second(self) -> Fault | None:
+    def _second(self) -> Begun | None:
         """Somebody starts the command again, while one runs or stands still."""
         others = [follower for follower in self.followers if not follower.alive]
         if len(others) != 1:
@@ -348,9 +348,9 @@ class Standby(Simulation):
         if stands_still:
             runs.pause()
         others[0].start()
-        return Fault("", runs.name + (" stands still" if stands_still else ""), runs.resume)
+        return runs.name + (" stands still" if stands_still else ""), runs.resume
 
-    def _cut_source(self) -> Fault:
+    def _cut_source(self) -> Begun:
         way = self._followers_random.randrange(3)
         members = [member.name for member in self.cluster.members]
         pairs = []
@@ -361,9 +361,9 @@ class Standby(Simulation):
                 pairs += [(member, follower.name) for member in members]
         self.network.cut(pairs)
         what = ("both ways", "answers only", "requests only")[way]
-        return Fault("", what, lambda: self.network.mend(pairs))
+        return what, lambda: self.network.mend(pairs)
 
-    def _truncate(self) -> Fault:
+    def _truncate(self) -> Begun:
         """The source writes snapshots and truncates its log while no follower reads it."""
         self._held += 1
         for follower in self.followers:
@@ -382,7 +382,7 @@ class Standby(Simulation):
             stop()
             self._held -= 1
 
-        return Fault("", "", end)
+        return "", end
 
     # -- the run ---------------------------------------------------------------------------------------------
 
