@@ -46,9 +46,8 @@ class ExpiryJudge:
         #: Sessions whose time did not count from their clients' answers, but from the keep-alives of their
         #: proxy, which is gone, or from a late attach, which took them to another one.
         self.excused: set[int] = set()
-        self._last: dict[
-            int, tuple[float, str]
-        ] = {}  # when a session was heard last, and by which incarnation
+        #: When a session was heard last, and by which incarnation.
+        self._last: dict[int, tuple[float, str]] = {}
 
     def committed(self, events: list[Any]) -> None:
         """A revision of etcd: proxies come and go."""

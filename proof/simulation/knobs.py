@@ -43,13 +43,10 @@ class Knobs(NamedTuple):
     limits: Limits = LIMITS
     quota: int = QUOTA  # bytes of etcd's database, --quota-backend-bytes
     compaction: float = 0.0  # seconds, --auto-compaction-retention; 0: etcd compacts at faults only
-    upgrade: float = (
-        0.5  # share of the time after which the servers are upgraded, and the tree's level raised; inf: never
-    )
-
-    backup: float = (
-        1.0  # share of the time after which a backup is made, which is restored at the end; 1: none is
-    )
+    #: Share of the time after which the servers are upgraded, and the tree's level raised; inf: never.
+    upgrade: float = 0.5
+    #: Share of the time after which a backup is made, which is restored at the end; 1: none is.
+    backup: float = 1.0
 
     @property
     def options(self) -> list[str]:

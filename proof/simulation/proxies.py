@@ -171,7 +171,7 @@ class Proxy:
         return host
 
     def process_ends(self, host: Host, reason: str) -> None:
-        """A process ends, as `last_resort.end_process` ends it. a mistake unless it is spoiled."""
+        """A process ends, as `last_resort.end_process` ends it: a mistake, unless it was spoiled."""
         if host.paused or host.dead:
             return  # it has ended
         self.world.trace(host.name, reason)

@@ -103,7 +103,7 @@ class Simulation:
         self.dead_clients: list[Client] = []
         self.nemesis = Nemesis(self)
         self.recoveries: list[float] = []
-        self._alone: dict[str, list[float]] = {}  # by kind: those after one fault
+        self._alone: dict[str, list[float]] = {}  # by fault: recoveries from it alone, seconds
         self.tainted: dict[Machine, None] = {}
         self._hours = hours
         self._backup: OlderBackup | None = None
