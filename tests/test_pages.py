@@ -28,9 +28,9 @@ from codec.jute import Acl
 from codec.longs import hex64
 from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
-from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
 from lab.servers.secured import SecuredEtcd
+from lab.servers.with_prelude import NEXT_LEVEL, with_prelude
 from tests.kazoo import kazoo
 
 DOCS = REPOSITORY / "docs"
@@ -389,8 +389,8 @@ def test_upgrade_and_go_back(host: Host, tmp_path: Path) -> None:
     _wait_for_proxies(host, 0)
     endpoint, options = host.etcd.endpoint, host.etcd.options()
     with (
-        prepared("", endpoint, **options) as first,
-        prepared("", endpoint, **options) as second,
+        with_prelude("", endpoint, **options) as first,
+        with_prelude("", endpoint, **options) as second,
         kazoo(first, second, timeout=10) as client,
     ):
         hosts = iter((first, second, second, second))  # in the order of the page

@@ -5,7 +5,7 @@ import urllib.request
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.operator import ctl
-from lab.servers.prepared import prepared
+from lab.servers.with_prelude import with_prelude
 
 AN_HOUR_AHEAD = """
 import time
@@ -19,7 +19,7 @@ def test_a_clock_that_is_an_hour_ahead_is_named(etcd_server: EtcdServer, etcd_pr
     port = free_port()
     with (
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, admin_listen=f"127.0.0.1:{port}") as right,
-        prepared(
+        with_prelude(
             AN_HOUR_AHEAD, etcd_server, prefix=etcd_prefix, admin_listen=f"127.0.0.1:{free_port()}"
         ) as wrong,
         Client(wrong.port) as client,

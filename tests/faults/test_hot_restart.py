@@ -15,8 +15,8 @@ from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
-from lab.servers.prepared import PreparedServer
 from lab.servers.process import lives
+from lab.servers.with_prelude import ServerWithPrelude
 from tests.faults import failing_takeover
 
 
@@ -76,7 +76,7 @@ def test_the_first_process_leads_to_the_one_that_serves(server: Upgradable) -> N
     assert len(serving) == 3
 
 
-class Ended(PreparedServer, UpgradableServer):
+class Ended(ServerWithPrelude, UpgradableServer):
     """A zketcd that gets SIGTERM at a moment of its end: `prelude` says which."""
 
 

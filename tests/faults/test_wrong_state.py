@@ -7,7 +7,7 @@ import pytest
 from codec.client import create, multi
 from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client
 from lab.servers import EtcdServer
-from lab.servers.prepared import POISON, prepared
+from lab.servers.with_prelude import POISON, with_prelude
 from tests.faults.conftest import Start
 
 pytestmark = pytest.mark.real
@@ -17,7 +17,7 @@ def test_a_request_that_the_state_machine_fails_on_harms_nobody_else(
     start: Start, etcd_server: EtcdServer, etcd_prefix: str
 ) -> None:
     with ExitStack() as stack:
-        pair = [stack.enter_context(prepared(POISON, etcd_server, prefix=etcd_prefix)) for _ in range(2)]
+        pair = [stack.enter_context(with_prelude(POISON, etcd_server, prefix=etcd_prefix)) for _ in range(2)]
         client, beside, other = (Client(proxy.port) for proxy in (pair[0], pair[0], pair[1]))
         for each in (client, beside, other):
             stack.enter_context(each)
@@ -39,7 +39,7 @@ def test_a_request_that_the_state_machine_fails_on_harms_nobody_else(
         for proxy in pair:
             assert "says that after" not in proxy.log_text()
         # A start replays the failure.
-        third = stack.enter_context(prepared(POISON, etcd_server, prefix=etcd_prefix))
+        third = stack.enter_context(with_prelude(POISON, etcd_server, prefix=etcd_prefix))
         late = stack.enter_context(Client(third.port))
         assert late.children("/")[0] == {"zookeeper", "n", "before", "after"}
         assert late.refusal(create("/poison/x")) == NO_NODE

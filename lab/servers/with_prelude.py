@@ -1,6 +1,6 @@
-"""A proxy with a defect of a test's choice: Python code that runs in its process before `python -m serve`.
+"""A proxy with a prelude of a test's choice: Python code that runs in its process before `python -m serve`.
 
-Here: how the code gets there, and a defect. What is replaced is a function of the standard library or of the
+Here: how the code gets there, and preludes. What one replaces is a function of the standard library or of the
 proxy; modules that are imported later see the replacement.
 """
 
@@ -29,7 +29,7 @@ proxy.state.level.KNOWN = frozenset((1, 2))
 """
 
 
-class PreparedServer(ZketcdServer):
+class ServerWithPrelude(ZketcdServer):
     """A proxy that runs `prelude` first."""
 
     prelude = ""
@@ -44,7 +44,7 @@ class PreparedServer(ZketcdServer):
 
 
 @contextlib.contextmanager
-def prepared(prelude: str, etcd: EtcdServer | str, **options: object) -> Iterator[PreparedServer]:
+def with_prelude(prelude: str, etcd: EtcdServer | str, **options: object) -> Iterator[ServerWithPrelude]:
     """A proxy with this prelude, on an etcd."""
     endpoint = etcd.endpoint if isinstance(etcd, EtcdServer) else etcd
     defaults: dict[str, object] = {
@@ -52,7 +52,7 @@ def prepared(prelude: str, etcd: EtcdServer | str, **options: object) -> Iterato
         "max_session_timeout": 40_000,
         "max_client_connections": 0,
     }
-    server = PreparedServer(endpoint, **{**defaults, **options})  # type: ignore[arg-type]
+    server = ServerWithPrelude(endpoint, **{**defaults, **options})  # type: ignore[arg-type]
     server.prelude = prelude
     with server:
         yield server
