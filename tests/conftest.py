@@ -1,8 +1,8 @@
 """Fixtures for real servers, and the rules for tests that need them.
 
-A test that uses one of the fixtures below is marked `real` automatically; one that uses lab.servers directly
-marks itself, and fails if it does not. Where a server's program is missing such a test is skipped with the
-reason, but fails under CI=true.
+A test that uses one of REAL_FIXTURES is marked `real` automatically; one that uses lab.servers directly marks
+itself, and fails if it does not. Where a server's program is missing such a test is skipped with the reason,
+but fails under CI=true.
 """
 
 import gc
@@ -24,6 +24,7 @@ from xdist.scheduler import LoadFileScheduling
 from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
 from lab.servers.process import ServerProcess, closed_logs, recent_logs
 
+# Of this file and of tests/pipeline/conftest.py. Tests with other fixtures that start a server mark themselves.
 REAL_FIXTURES = {
     "origin",
     "live_server",
