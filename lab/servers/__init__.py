@@ -1,7 +1,24 @@
-"""Starters for the real servers that tests and benchmarks run against.
+"""Real servers, and what tests and benchmarks need around them.
 
-Here: processes, ports, waiting with deadlines. Not here: pytest (so that bench/ can use the starters as
-well), protocol code, assertions about the servers' behaviour.
+Not here: pytest (so that bench/ can use the starters as well), what clients say, and assertions about what
+servers do.
+
+process         one server process, on which the others are built; ports, waiting (with deadlines)
+etcd            a real etcd; with TLS, as docs/etcd.md has it (secured)
+zookeeper       the real ZooKeeper
+zketcd          zketcd as users start it; with Python code that runs first (with_prelude)
+clusters        three members of etcd, three of ZooKeeper
+kerberos        a realm, with the KDC
+clickhouse, haproxy, collector (of OpenTelemetry), browser
+link            a TCP link before a server, to be cut, listened to and led elsewhere
+relay           TCP relays between all processes: links that stop, and slow ones
+tls             certificates
+digest_md5      DIGEST-MD5's client
+four_letter     ZooKeeper's four-letter words
+operator        what an operator does to etcd and to a tree
+pages           runs the commands of a page of docs/
+clean_root      a root of its own, to install packages into
+manifests       Kubernetes manifests and their schemas
 """
 
 from lab.servers.etcd import EtcdServer
