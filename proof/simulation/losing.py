@@ -245,7 +245,7 @@ class Losing:
         assert copy.machine is not None
         self._served_at = self._world.now
         self._world.trace("world", f"the copy is served from zxid {copy.machine.zxid:#x} on")
-        self.oracle = oracle = Oracle(self._world, copy.machine.cluster_id)
+        self.oracle = oracle = Oracle(self._world, copy.machine.cluster_id, self._wrong)
         nothing = Step("", 0, 0, 0)
         oracle.steps = [copy.steps.get(count + 1, nothing) for count in range(copy.machine.entries)]
         oracle.begin(copy.machine)
@@ -288,8 +288,6 @@ class Losing:
         if fresh.entries == oracle.machine.entries:  # sessions may end between the two looks
             oracle.compare_bytes("a fresh start of the copy", fresh)
         settled(self._history, oracle.writes, self._wrong, oracle.ends)
-        for wrong in oracle.violations:
-            self._wrong(wrong)
         return None
 
     def _judge_lost(self, *, truncated: bool) -> None:

@@ -71,8 +71,9 @@ class Listeners:
 class Oracle:
     """The one right order, and the one right state."""
 
-    def __init__(self, world: Clock, cluster_id: int) -> None:
+    def __init__(self, world: Clock, cluster_id: int, violate: Callable[[str], None]) -> None:
         self._world = world
+        self._violate = violate
         self._keys = Keyspace(PREFIX)
         self.machine = Machine(cluster_id, known_levels=NEXT_LEVELS)
         self.machine.replace(capture.new_machine(cluster_id))
@@ -89,7 +90,6 @@ class Oracle:
         self.done: dict[int, Done] = {}
         #: Requests that were applied, and branches of `sometimes` that the log shows.
         self.counts: Counter[str] = Counter()
-        self.violations: list[str] = []
         self.listeners = Listeners()
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
@@ -153,7 +153,7 @@ class Oracle:
         if self._is_late(incarnation, number):
             return
         if self._sealed:
-            self._wrong(f"entry {number} of {incarnation} was appended behind the seal")
+            self._violate(f"entry {number} of {incarnation} was appended behind the seal")
             return
         following = self._numbers.get(incarnation, 0) + 1
         if number < following:
@@ -172,7 +172,7 @@ class Oracle:
     def _is_late(self, incarnation: str, number: int) -> bool:
         """Whether the key of this incarnation is gone, which is wrong."""
         if incarnation in self.over:
-            self._wrong(f"entry {number} of {incarnation} was appended after the end of its incarnation")
+            self._violate(f"entry {number} of {incarnation} was appended after the end of its incarnation")
             return True
         return False
 
@@ -238,7 +238,7 @@ class Oracle:
     def _check_ephemerals(self, session: int) -> None:
         left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]
         if left:
-            self._wrong(f"session {session:#x} is over, and its ephemeral nodes are not: {left}")
+            self._violate(f"session {session:#x} is over, and its ephemeral nodes are not: {left}")
 
     def zxid_at(self, time: float) -> int:
         """The zxid of everything that was in the log at a time of the world."""
@@ -254,7 +254,7 @@ class Oracle:
             return
         wrong = self._difference(who, machine)
         if wrong and not explained(who):
-            self._wrong(wrong)
+            self._violate(wrong)
 
     def _difference(self, who: str, machine: Machine) -> str:
         """The first difference of a machine from the right state; "" if there is none."""
@@ -279,16 +279,11 @@ class Oracle:
     def compare_bytes(self, who: str, machine: Machine) -> None:
         """A machine that has applied everything: the same bytes as the oracle's."""
         if machine.entries != self.machine.entries:
-            self._wrong(f"{who} has applied {machine.entries} entries of {self.machine.entries}")
+            self._violate(f"{who} has applied {machine.entries} entries of {self.machine.entries}")
         elif pages_of(machine) != pages_of(self.machine):
-            self._wrong(f"{who}: the pages of its state differ from those of the oracle's")
+            self._violate(f"{who}: the pages of its state differ from those of the oracle's")
         elif machine.compute_digest() != self.machine.compute_digest():
-            self._wrong(f"{who}: the digest from scratch differs from the oracle's")
-
-    def _wrong(self, what: str) -> None:
-        if len(self.violations) < 20:
-            self._world.trace("oracle", what)
-            self.violations.append(what)
+            self._violate(f"{who}: the digest from scratch differs from the oracle's")
 
 
 def pages_of(machine: Machine) -> list[bytes]:

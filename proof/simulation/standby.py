@@ -229,8 +229,8 @@ class Standby(Simulation):
             )
         self.world.trace("world", f"has moved at zxid {copy.zxid:#x}")
         self.has_moved = True
-        steps = self._steps = Oracle(self.world, right.cluster_id)
-        steps.steps, steps.violations = oracle.steps, oracle.violations
+        steps = self._steps = Oracle(self.world, right.cluster_id, self.violate)
+        steps.steps = oracle.steps
         nothing = Step("", 0, 0, 0)
         oracle.steps = [self.copy.steps.get(count + 1, nothing) for count in range(copy.entries)]
         oracle.begin(copy)

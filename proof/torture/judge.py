@@ -130,7 +130,7 @@ def judge(
     max_staleness: float,
 ) -> Verdict:
     """Judge one round. `settle`: the log was seen as a whole."""
-    found: list[str] = [f"log: {violation}" for violation in oracle.violations]
+    found: list[str] = []
     if settle:
         history = settled(history, _as_seen(history, oracle.writes), found.append, oracle.ends)
         found += _unlogged(oracle, answers)

@@ -39,6 +39,7 @@ class Observer:
     """One follower of the log: the consumer of what is followed, and its own successor."""
 
     def __init__(self, clock: Clock, endpoints: Sequence[str]) -> None:
+        self._clock = clock
         self._etcd = EtcdClient(endpoints, user=ROOT, password=ROOT)
         self._keys = Keyspace(PREFIX)
         self._orphans: list[_Orphan] = []
@@ -49,7 +50,9 @@ class Observer:
         self.on_expiry: Callable[[int], None] = lambda _session: None
         #: A part of the log was not seen.
         self.lost = False
-        self.oracle = Oracle(clock, 0)
+        #: What is wrong in the log.
+        self.violations: list[str] = []
+        self.oracle = Oracle(clock, 0, self._violate)
         self.oracle.listeners.expired = self.expired
         self._restored = False  # etcd was restored, and what it has is delivered next
         self._follower = LogFollower(
@@ -99,6 +102,10 @@ class Observer:
             later = frozenset(name for name, at in self._last.items() if at > since)
             self._orphans.append(_Orphan(session, holder, later))
         self.on_expiry(session)
+
+    def _violate(self, what: str) -> None:
+        self._clock.trace("log", what)
+        self.violations.append(what)
 
     # -- the consumer ----------------------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ class Zketcd:
         observer, proxies = self._observer, self._cluster.proxies
         excused = await asyncio.to_thread(observer.excused)
         early = [what for session, what in evidence.early if session not in excused]
+        log = [f"log: {violation}" for violation in observer.violations]
         right = not evidence.broken and not early
         trees = differences(await self.tree(), evidence.seen) if right else []
         verdict = await asyncio.to_thread(
@@ -99,7 +100,7 @@ class Zketcd:
             max_staleness=_STALENESS,
         )
         aside = verdict.aside + Counter({LEASE: len(evidence.early) - len(early)})
-        return verdict._replace(violations=[*early, *verdict.violations, *trees], aside=aside)
+        return verdict._replace(violations=[*early, *log, *verdict.violations, *trees], aside=aside)
 
     def clean(self) -> None:
         """Make space in etcd."""

@@ -31,7 +31,7 @@ NOTHING_KNOWN = Exceptions()
 
 @pytest.fixture
 def oracle() -> Oracle:
-    return Oracle(RealClock(1), 0)
+    return Oracle(RealClock(1), 0, pytest.fail)
 
 
 def _answer(zxid: int, *, read: bool = False, time: float = 100.0) -> Acknowledged:
@@ -107,7 +107,7 @@ def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
     history.event(3 * _SECOND, _SESSION, CREATED, "/r/a", zxid)
     homes = {_SESSION: [Home(int(since * _SECOND), proxy) for since, proxy in moves]}
     exceptions = Exceptions(loads=Loads({"proxy1": {8, 9}, "proxy2": {20}}, homes))
-    return _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
+    return _verdict(Oracle(RealClock(1), 0, pytest.fail), history=history, exceptions=exceptions)
 
 
 def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_its_zxid() -> None:
@@ -144,7 +144,7 @@ def test_events_of_a_loaded_state_come_in_any_order_and_in_place_of_older_ones(l
     history.event(5, _SESSION, CREATED, "/r/b", 9)
     history.event(6, _SESSION, CREATED, "/r/a", 9)
     exceptions = Exceptions(loads=Loads({"proxy1": {loaded}}, {_SESSION: [Home(0, "proxy1")]}))
-    verdict = _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
+    verdict = _verdict(Oracle(RealClock(1), 0, pytest.fail), history=history, exceptions=exceptions)
     assert [found for found in verdict.violations if "watch" in found and loaded == 9] == []
     assert verdict.aside == ({LOADED: 2} if loaded == 9 else {})
 
