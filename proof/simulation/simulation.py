@@ -1,6 +1,6 @@
 """One simulated stormy world of a seed: the plan of faults, the waits for recovery, the judgement at the end.
 
-`calm` has the other kind of world.
+`calm` and `standby` are other kinds of worlds on this base.
 """
 
 import gc
