@@ -24,7 +24,7 @@ from xdist.scheduler import LoadFileScheduling
 from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
 from lab.servers.process import ServerProcess, closed_logs, recent_logs
 
-# Of this file and of tests/pipeline/conftest.py. Tests with other fixtures that start a server mark themselves.
+# Of this file and of tests/pipeline/conftest.py. Where other fixtures start a server, tests mark themselves.
 REAL_FIXTURES = {
     "origin",
     "live_server",
