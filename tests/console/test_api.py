@@ -1,6 +1,7 @@
 """What the console's addresses answer about the tree, the clients and the proxies."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,9 +13,12 @@ from codec.client import get, packet, set_acl
 from codec.jute import Acl
 from codec.longs import hex64
 from console.answers import trees
+from console.answers.past import ArchivePlace
+from console.http import ConsoleSettings
 from proxy.admin.facts import Facts
 from proxy.state.auth.digest import digest_identity
-from tests.console.consoles import alone, answered, create, text
+from serve.admin_port import console_of
+from tests.console.consoles import ASSETS, alone, answered, create, place, text
 from tests.table import one_by_one
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
@@ -243,6 +247,21 @@ async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
     (shown,) = (line.strip() for line in page.splitlines() if line.startswith('    {"path"'))
     async with alone() as (_, operator):
         assert await operator.got("children", path="/", limit=1) == json.loads(shown)
+
+
+async def test_the_document_lists_all_addresses() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "console.md").read_text()
+    settings = ConsoleSettings(
+        {}, certificates=False, write=True, assets=ASSETS, most_bytes=1, archive=ArchivePlace("")
+    )
+    async with place() as where:
+        router = console_of(where.server, settings).application.router
+    assert set(re.findall(r"`(GET|POST)\s+([a-z/]+)`", page)) == {
+        (route.method, resource.canonical.removeprefix("/api/v1/"))
+        for resource in router.resources()
+        for route in resource
+        if resource.canonical.startswith("/api/") and route.method != "HEAD"
+    }
 
 
 async def test_sessions_are_ended_by_those_who_may_write() -> None:

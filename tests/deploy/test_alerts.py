@@ -333,7 +333,8 @@ def test_a_real_incident_fires_its_alerts_and_no_others(name: str, tmp_path: Pat
     lines = recording(name).read_text().splitlines()
     series = dict(line.split("\t") for line in lines)
     others = _OF_ARCHIVERS | _OF_COPIES | _OF_OPTIONS
-    assert {line.partition("{")[0] for line in lines} == of_rules() - others
+    recorded = {line.partition("{")[0] for line in lines}
+    assert recorded == of_rules() - others, "record again: python -m tests.deploy.record"
     assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _INCIDENTS[name].alerts
 
 
