@@ -10,26 +10,35 @@ from codec.packets import STAT
 # byte of 0xff is a TTL node, its five lowest bytes the TTL in milliseconds; clients see 0 for both.
 CONTAINER_OWNER = -(1 << 63)
 MAX_TTL = (1 << 40) - 1
-_TTL_TOP = -(1 << 56)
+MIN_TTL_OWNER = -(1 << 56)
 _MIN_INT = -(1 << 31)
 _MAX_INT = (1 << 31) - 1
 
 
 def session_of(owner: int) -> int:
     """The session that an ephemeralOwner names: 0 for persistent, container and TTL nodes."""
-    if owner == CONTAINER_OWNER or _TTL_TOP <= owner < 0:
+    if owner == CONTAINER_OWNER or MIN_TTL_OWNER <= owner < 0:
         return 0
     return owner
 
 
 def ttl_owner(ttl: int) -> int:
     """The ephemeralOwner of a TTL node; `ttl` in milliseconds, from 1 to MAX_TTL."""
-    return _TTL_TOP | ttl
+    return MIN_TTL_OWNER | ttl
 
 
 def ttl_of(owner: int) -> int:
     """The TTL in milliseconds of a TTL node's ephemeralOwner; 0 for any other."""
-    return owner & MAX_TTL if _TTL_TOP <= owner < 0 else 0
+    return owner & MAX_TTL if MIN_TTL_OWNER <= owner < 0 else 0
+
+
+def kind_of(owner: int) -> str:
+    """The kind of a znode with this ephemeralOwner: `persistent`, `ephemeral`, `container` or `ttl`."""
+    if not owner:
+        return "persistent"
+    if owner == CONTAINER_OWNER:
+        return "container"
+    return "ephemeral" if session_of(owner) else "ttl"
 
 
 def wrap_int(value: int) -> int:

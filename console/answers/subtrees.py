@@ -12,7 +12,6 @@ from typing import Any
 from codec.jute import OPEN_ACL, Acl
 from codec.longs import hex64
 from console.answers import arguments
-from console.answers.znodes import kind_of
 from console.people.logins import Refused
 from console.sessions.editing import ACLS, Item
 from console.walks.listing import may_read
@@ -20,7 +19,7 @@ from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
 from schema.paths import ROOT, ZOOKEEPER, join
-from schema.znode import ttl_of
+from schema.znode import kind_of, ttl_of
 
 FORMAT = 1
 EPHEMERAL = "ephemeral"
@@ -44,7 +43,7 @@ class Gathered:
             return
         if not may_read(node, self._identities):
             raise Refused(403, f"the ACL of {path!r} does not let this login read it: add an identity")
-        kind = kind_of(node)
+        kind = kind_of(node.owner)
         self.ephemerals += kind == EPHEMERAL
         self.bytes += len(path) + len(node.data or b"")
         if self.bytes > _MOST_BYTES:

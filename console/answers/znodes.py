@@ -11,7 +11,7 @@ from proxy.state.acl import shown
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
 from proxy.state.rights import Rights
-from schema.znode import CONTAINER_OWNER, session_of, ttl_of
+from schema.znode import kind_of, ttl_of
 
 #: Bytes of data that the page is sent at once; it requests the rest separately.
 PREVIEW = 64 << 10
@@ -25,15 +25,6 @@ _PERMS = (
 )
 
 
-def kind_of(node: Node) -> str:
-    """What deletes the node, besides a request: its session's end, its emptiness, its age."""
-    if session_of(node.owner):
-        return "ephemeral"
-    if node.owner == CONTAINER_OWNER:
-        return "container"
-    return "ttl" if node.owner else "persistent"
-
-
 def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
     """A child in a list. What its ACL withholds is None."""
     readable = may_read(node, identities)
@@ -41,7 +32,7 @@ def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
         "name": name,
         "readable": readable,
         "children": (len(node.children) if node.children else 0) if readable else None,
-        "kind": kind_of(node) if readable else None,
+        "kind": kind_of(node.owner) if readable else None,
         "czxid": hex64(node.czxid) if readable else None,
         "mzxid": hex64(node.mzxid) if readable else None,
         "mtime": node.mtime if readable else None,
@@ -61,7 +52,7 @@ def details(path: str, node: Node, identities: Identities) -> dict[str, Any]:
     data = node.data
     return {
         "path": path,
-        "kind": kind_of(node),
+        "kind": kind_of(node.owner),
         "ttl": ttl_of(node.owner),
         "stat": stat(node),
         "acl": acl(node.rights, identities),

@@ -58,7 +58,7 @@ class Item(NamedTuple):
     """A znode to be created with others."""
 
     path: str
-    kind: str  # as znodes.kind_of
+    kind: str  # as schema.znode.kind_of
     ttl: int
     data: bytes | None
     acl: tuple[Acl, ...] | None  # None: the login may not see all of it

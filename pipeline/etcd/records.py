@@ -1,20 +1,10 @@
-"""Which znodes zketcd can store, and the kinds of znodes by their ephemeralOwner. Pure."""
+"""Which znodes zketcd can store. Pure."""
 
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from schema.paths import is_valid
-from schema.znode import CONTAINER_OWNER, session_of
 
 # What a request needs besides a znode's data: its key or path, the compares, the head of a page or an entry.
 _ROOM = 4096
-
-
-def kind_of(owner: int) -> str:
-    """The kind of a znode with this ephemeralOwner: `persistent`, `ephemeral`, `container` or `ttl`."""
-    if not owner:
-        return "persistent"
-    if owner == CONTAINER_OWNER:
-        return "container"
-    return "ephemeral" if session_of(owner) else "ttl"
 
 
 def obstacle_to(

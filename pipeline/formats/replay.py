@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from codec.constants import OpCode
 from pipeline.formats.log import Entry
-from pipeline.formats.transactions import is_session, only_paths, rows
+from pipeline.formats.transactions import only_paths, rows
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
+from schema.znode import session_of
 
 _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
 _DELETES = frozenset({OpCode.DELETE, OpCode.DELETE_CONTAINER})
@@ -90,7 +91,7 @@ class Replay:
         self._nodes = {path: _Node(*node) for path, node in nodes.items()}
         self._ephemerals: dict[int, set[str]] = defaultdict(set)
         for path, node in nodes.items():
-            if is_session(node.owner):
+            if session_of(node.owner):
                 self._ephemerals[node.owner].add(path)
 
     @property
@@ -124,7 +125,7 @@ class Replay:
         _raise_counter(parent, row)
         zxid, time, owner = row.zxid, row.time, row.owner or 0
         self._nodes[path] = _Node(path, row.data, row.acl, zxid, zxid, zxid, time, time, 0, 0, 0, owner)
-        if owner and is_session(owner):
+        if session_of(owner):
             self._ephemerals[owner].add(path)
 
     def _delete_one(self, row: TransactionRow) -> None:
@@ -136,7 +137,7 @@ class Replay:
             return
         parent.pzxid = max(zxid, parent.pzxid)
         node = self._nodes.pop(path, None)
-        if node is not None and is_session(node.owner):
+        if node is not None and session_of(node.owner):
             self._ephemerals[node.owner].discard(path)
 
     def _set_data(self, row: TransactionRow) -> None:

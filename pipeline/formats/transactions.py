@@ -11,10 +11,8 @@ from pipeline.formats.errors import BadFile
 from pipeline.formats.log import Entry
 from pipeline.formats.text import decode
 from pipeline.table import AclRow, TransactionRow
+from schema.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
-CONTAINER_OWNER = -(1 << 63)
-_TTL_MARK = 0xFF << 56
-_TTL_BITS = (1 << 40) - 1
 _HEADER = struct.Struct(">qiqqi")
 _DIGEST = struct.Struct(">iq")
 _INT = struct.Struct(">i")
@@ -24,21 +22,6 @@ _GROWTH = {
     **dict.fromkeys((OpCode.DELETE, OpCode.DELETE_CONTAINER), -1),
 }
 _DIGEST_VERSION = 2
-
-
-def ttl_owner(ttl_ms: int) -> int:
-    """The ephemeralOwner that marks a node with a time to live (EphemeralType.TTL)."""
-    return (_TTL_MARK | ttl_ms & _TTL_BITS) - (1 << 64)
-
-
-def is_ttl(owner: int) -> bool:
-    """Whether an ephemeralOwner is a TTL node's, if the server has extended types enabled."""
-    return owner < 0 and owner >> 56 & 0xFF == 0xFF
-
-
-def is_session(owner: int) -> bool:
-    """Whether an ephemeralOwner is a session's."""
-    return owner not in (0, CONTAINER_OWNER) and not is_ttl(owner)
 
 
 def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
@@ -214,7 +197,7 @@ def _create_container(reader: Reader, session: int) -> _Body:
 
 def _create_ttl(reader: Reader, session: int) -> _Body:
     path, data, acl, counter = _path(reader), reader.buffer(), _acl(reader), reader.int()
-    return _created(path, data, acl, ttl_owner(reader.long()), counter)
+    return _created(path, data, acl, ttl_owner(reader.long() & MAX_TTL), counter)
 
 
 def _delete(reader: Reader, session: int) -> _Body:
@@ -323,7 +306,7 @@ def _pack_body(row: TransactionRow) -> bytes:
     if kind == OpCode.CREATE_CONTAINER:
         return start + acl + counter
     if kind == OpCode.CREATE_TTL:
-        return start + acl + counter + jute.LONG.pack((row.owner or 0) & _TTL_BITS)
+        return start + acl + counter + jute.LONG.pack((row.owner or 0) & MAX_TTL)
     if kind in (OpCode.SET_DATA, OpCode.RECONFIG):
         return start + version
     if kind == OpCode.SET_ACL:

@@ -20,10 +20,11 @@ from codec.longs import signed
 from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
-from pipeline.etcd.records import kind_of, obstacle_to
+from pipeline.etcd.records import obstacle_to
 from pipeline.reading import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
+from schema.znode import kind_of
 
 _MOST_TOLD = 100  # obstacles of one task that are reported with their paths
 _LONG_PATH = 4096  # characters; a longer one is checked alone

@@ -14,6 +14,7 @@ from pipeline.batches import joined
 from pipeline.etcd import columns
 from pipeline.etcd.paths import by_bucket
 from schema.paths import CONFIG, parent_of
+from schema.znode import CONTAINER_OWNER, MIN_TTL_OWNER
 
 KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")
 _STAT = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "aversion", "owner")
@@ -34,7 +35,6 @@ _SLIM = pa.schema(
 # Each server has its own counts; they are never in a log, and not in zketcd.
 _COUNTED_LOCALLY = "/zookeeper_stats"
 _QUOTA = "/zookeeper/quota/"
-_CONTAINER = -(1 << 63)
 _TOGETHER = 65_536  # rows that are put into buckets at once: each part of a batch has a price
 
 
@@ -122,8 +122,8 @@ class Slim:
 
 def is_special(owners: columns.Numbers) -> "numpy.typing.NDArray[numpy.bool_]":
     """Which owners mean containers or TTL nodes."""
-    special: numpy.typing.NDArray[numpy.bool_] = (owners == _CONTAINER) | (
-        (owners < 0) & ((owners >> 56) & 0xFF == 0xFF)
+    special: numpy.typing.NDArray[numpy.bool_] = (owners == CONTAINER_OWNER) | (
+        (owners >= MIN_TTL_OWNER) & (owners < 0)
     )
     return special
 

@@ -19,7 +19,6 @@ from codec.jute import OPEN_ACL
 from codec.longs import hex64, signed
 from pipeline.errors import Failure
 from pipeline.etcd import columns
-from pipeline.etcd.records import kind_of
 from pipeline.formats.directory import Survey
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.jobs.trees import Tree, tree_of
@@ -27,6 +26,7 @@ from pipeline.options import check_trees
 from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
 from schema.paths import ROOT, prefix_of
+from schema.znode import kind_of
 
 _EPHEMERAL = "ephemeral"
 _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")

@@ -4,10 +4,18 @@ from collections.abc import Sequence
 
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.operation_names import operation_name
-from pipeline.formats.transactions import CONTAINER_OWNER, is_session, is_ttl
 from pipeline.table import TransactionRow
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
+from schema.znode import kind_of
+
+#: The modes that make a kind of znode, the sequential one last. No mode is both for containers and sequential.
+_MODES = {
+    "persistent": (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL),
+    "ephemeral": (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL),
+    "ttl": (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL),
+    "container": (CreateMode.CONTAINER, CreateMode.CONTAINER),
+}
 
 
 def row(parts: Sequence[TransactionRow], size: int) -> TrafficRow:
@@ -65,16 +73,8 @@ def _mode(part: TransactionRow) -> str | None:
         return None
     counter = part.parent_cversion
     sequential = counter is not None and part.path.endswith(f"{counter - 1:010d}")
-    owner = part.owner or 0
-    if owner == CONTAINER_OWNER:
-        return CreateMode.CONTAINER.name
-    if is_ttl(owner):
-        mode = CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
-    elif is_session(owner):
-        mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
-    else:
-        mode = CreateMode.PERSISTENT_SEQUENTIAL if sequential else CreateMode.PERSISTENT
-    return mode.name
+    plain, numbered = _MODES[kind_of(part.owner or 0)]
+    return (numbered if sequential else plain).name
 
 
 def _nodes(part: TransactionRow) -> int:

@@ -27,6 +27,7 @@ from pipeline.reading import Table
 from pipeline.running.runner import Here
 from pipeline.table import ZNODES, AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
+from schema.znode import session_of
 
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
@@ -86,7 +87,7 @@ def seen(nodes: Iterable[ZnodeRow]) -> dict[str, Seen]:
             node.version,
             2 * node.created - children[node.path],
             node.aversion,
-            node.owner if transactions.is_session(node.owner) else 0,
+            session_of(node.owner),
             len(node.data or b""),
             children[node.path],
             node.pzxid,

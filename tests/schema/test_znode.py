@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 from codec.jute import OPEN_ACL, Acl
 from schema.fixed import fixed_nodes
 from schema.paths import SPECIAL_PATHS, parent_of
-from schema.znode import CONTAINER_OWNER, MAX_TTL, Znode, pack_stat, session_of, ttl_of, ttl_owner, wrap_int
+from schema.znode import (
+    CONTAINER_OWNER,
+    MAX_TTL,
+    MIN_TTL_OWNER,
+    Znode,
+    kind_of,
+    pack_stat,
+    session_of,
+    ttl_of,
+    ttl_owner,
+    wrap_int,
+)
 from tests.schema.strategies import INTS, LONGS, ZNODES, fields
 from tests.table import one_by_one
 
@@ -16,21 +27,22 @@ _STAT = struct.Struct(">qqqqiiiqiiq")
 
 
 @one_by_one(
-    ("owner", "session", "ttl"),
+    ("owner", "session", "ttl", "kind"),
     [
-        (0, 0, 0),
-        (5, 5, 0),
-        (-5, 0, (1 << 40) - 5),
-        ((1 << 63) - 1, (1 << 63) - 1, 0),
-        (CONTAINER_OWNER, 0, 0),
-        (CONTAINER_OWNER + 1, CONTAINER_OWNER + 1, 0),
-        (-(1 << 56) - 1, -(1 << 56) - 1, 0),
-        (ttl_owner(1), 0, 1),
-        (ttl_owner(MAX_TTL), 0, MAX_TTL),
+        (0, 0, 0, "persistent"),
+        (5, 5, 0, "ephemeral"),
+        (-5, 0, (1 << 40) - 5, "ttl"),
+        ((1 << 63) - 1, (1 << 63) - 1, 0, "ephemeral"),
+        (CONTAINER_OWNER, 0, 0, "container"),
+        (CONTAINER_OWNER + 1, CONTAINER_OWNER + 1, 0, "ephemeral"),
+        (-(1 << 56) - 1, -(1 << 56) - 1, 0, "ephemeral"),
+        (MIN_TTL_OWNER, 0, 0, "ttl"),
+        (ttl_owner(1), 0, 1, "ttl"),
+        (ttl_owner(MAX_TTL), 0, MAX_TTL, "ttl"),
     ],
 )
-def test_the_kinds_of_owner(owner: int, session: int, ttl: int) -> None:
-    assert (session_of(owner), ttl_of(owner)) == (session, ttl)
+def test_the_kinds_of_owner(owner: int, session: int, ttl: int, kind: str) -> None:
+    assert (session_of(owner), ttl_of(owner), kind_of(owner)) == (session, ttl, kind)
 
 
 @given(st.integers(min_value=-(1 << 40), max_value=1 << 40))

@@ -8,9 +8,9 @@ from codec.constants import OpCode
 from pipeline.formats import transactions
 from pipeline.formats.log import Entry
 from pipeline.formats.replay import Replay, sessions_after, touched
-from pipeline.formats.transactions import CONTAINER_OWNER
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
+from schema.znode import CONTAINER_OWNER
 from tests.pipeline.trees import node, transaction
 
 ROOT = node("/", 0)

@@ -17,8 +17,8 @@ from pipeline.formats.errors import BadFile
 from pipeline.formats.log import Entry
 from pipeline.formats.replay import touched
 from pipeline.formats.text import decode
-from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.table import AclRow, TransactionRow
+from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.pipeline.trees import NAMES, SAMPLES, transaction
 from tests.table import one_by_one
 

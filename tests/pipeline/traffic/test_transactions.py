@@ -1,8 +1,8 @@
 """ZooKeeper's transactions as rows of traffic."""
 
 from codec.constants import OpCode
-from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.traffic.transactions import row
+from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.pipeline.trees import transaction
 from tests.table import one_by_one
 
