@@ -68,7 +68,7 @@ class Feeds:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
-            call = await self.console.call(request)
+            call = await self.console.call_from_outside(request)
             wanted, since = _asked(request, call)
             if self.recent is None:
                 raise Refused(400, "this server shows the past, in which nothing changes")

@@ -1,4 +1,4 @@
-"""The console on the admin port: routes, logins, statuses, headers. What is answered is decided in `api`."""
+"""The console on the admin port: routes, logins, statuses, headers. What is answered is decided in `answers`."""
 
 import asyncio
 import json
@@ -129,9 +129,10 @@ class Console:
 
     def _add(self, method: str, name: str, handler: _Handler) -> None:
         has_data = self._settings.write and name in _WITH_DATA
+        most = self._settings.most_bytes if has_data else _MOST
 
         async def answer(request: web.Request) -> web.Response:
-            return _json(await handler(await self._call(request, 0 if has_data else _MOST)))
+            return _json(await handler(await self._call(request, most)))
 
         self.application.router.add_route(method, f"{_API}/{name}", answer)
 
@@ -170,7 +171,8 @@ class Console:
             contained(error, f"{request.method} {request.path} could not be answered", self._throttled_log)
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
 
-    async def _call(self, request: web.Request, most: int = 0) -> Call:
+    async def _call(self, request: web.Request, most: int = _MOST) -> Call:
+        """A request of the console's page, by its cookie. Raises Refused."""
         login = self._find(request)
         if login is None:
             # Without the page and its cookie, say curl.
@@ -183,18 +185,20 @@ class Console:
             java_address(request.remote or ""),
         )
 
-    async def _document(self, request: web.Request, most: int = 0) -> Mapping[str, object]:
-        """The JSON of a POST, of so many bytes at most; 0: what a change may have."""
+    async def _document(self, request: web.Request, most: int) -> Mapping[str, object]:
+        """The JSON of a POST, of so many bytes at most. Raises Refused."""
         if request.method != "POST":
             return {}
         if request.content_type != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json")
         return arguments.document(await self.body(request, most))
 
-    async def body(self, request: web.Request, most: int = 0) -> bytes:
-        """The body of a request, of so many bytes at most; 0: what a change may have. Raises Refused."""
+    async def body(self, request: web.Request, most: int | None = None) -> bytes:
+        """The body of a request, of so many bytes at most; by default as of one with data. Raises Refused."""
         body = bytearray()
-        limit, reason = (most, "") if most else (self._settings.most_bytes, " (--max-frame)")
+        largest = self._settings.most_bytes
+        limit = largest if most is None else most
+        reason = " (--max-frame)" if limit == largest else ""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 async for chunk in request.content.iter_any():
@@ -235,7 +239,7 @@ class Console:
         """The identities of a user from the start: those of a certificate."""
         return self.api.identities_of(user) if user and user not in self._settings.users else ()
 
-    async def call(self, request: web.Request) -> Call:
+    async def call_from_outside(self, request: web.Request) -> Call:
         """A request from outside the console: by a login, or HTTP's Basic. Raises Refused."""
         refused = guard.refusal(request.headers, guard.Kind.DATA, needs_login=self._settings.needs_login)
         if refused:

@@ -48,7 +48,7 @@ class Storage:
 
     async def _answer(self, request: web.Request) -> web.Response:
         try:
-            call = await self._console.call(request)
+            call = await self._console.call_from_outside(request)
             handler, path = self._asked(request)
             if request.can_read_body:
                 data = base64.b64encode(await self._console.body(request)).decode()

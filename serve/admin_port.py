@@ -62,7 +62,7 @@ class AdminSettings(NamedTuple):
                 changes,
                 server.words,
                 console.application,
-                Tables(source, console.call).routes + feeds.routes,
+                Tables(source, console.call_from_outside).routes + feeds.routes,
                 Storage(console).routes,
             )
         await admin.start(listener, self.tls, server.shares.admin)

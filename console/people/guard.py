@@ -2,8 +2,9 @@
 
 A page of another site must neither read nor change anything with the browser of an operator:
 
-- Addresses below api/ want the header `X-Zketcd-Console`, which another site's page cannot send.
-- There and at data/, a request that another site's page has caused is refused. The page may be linked to.
+- Addresses below api/ want the header `X-Zketcd-Console`, which another site's page cannot send: all but
+  api/v1/data and api/v1/export, which the page links to.
+- At all of these, a request that another site's page has caused is refused. The page may be linked to.
 - Without logins only names of the loopback interface are answered, so that no name of an attacker's that
   points to 127.0.0.1 (DNS rebinding) makes a page of theirs the same origin.
 """

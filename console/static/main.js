@@ -1,4 +1,4 @@
-// The page's frame: login, tabs, theme, identities. Each view is a module that gives an element, show and hide.
+// The page's frame: login, tabs, theme, identities. Each view is a function that gives an element, show and hide.
 
 import { get, post, whenLoggedOut } from "./api.js";
 import { browse } from "./browse.js";
