@@ -18,6 +18,6 @@ runs the proxy alone, to show what its parts cost.
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.
 
-Nothing else here imports `codec` or `proxy` for the ZooKeeper side: a mistake shared by server and generator
-would cancel itself out.
+`load`, `wire`, `replies`, `streams` and `workloads` import neither `codec` nor `proxy`: a mistake shared by
+server and generator would cancel itself out.
 """

@@ -1,8 +1,8 @@
 """What the workloads do not show: idle sessions, memory, starts, a far etcd, long requests, upgrades, moves.
 
 `python -m bench.scenarios` runs them beside real ZooKeeper where it can do the same, prints Markdown tables
-and writes JSON. Each file holds one scenario, a function of its size that returns a `Table`; `crowd` holds
-the sessions that wait rather than ask.
+and writes JSON. Each file holds one scenario, a function of its size that returns a `Table`; but `crowd`,
+`locks`, `many_inserts` and `many_servers` hold parts of them.
 """
 
 from typing import NamedTuple
