@@ -2,7 +2,8 @@
 
 columns.py   rows in Arrow <-> pages of znodes, column by column. Pure.
 paths.py     whether the paths of all rows make one tree. Pure.
-records.py   what zketcd can hold, and kinds of nodes. Pure.
+storable.py  which znodes zketcd can store. Pure.
+record.py    the tree's record, which says whether the tree can be read.
 sessions.py  sessions of a ZooKeeper, whose passwords derive from their ids. Pure.
 limits.py    puts packed into Txns that etcd accepts by default. Pure.
 requests.py  requests that are sent again until their outcome is known.

@@ -20,7 +20,7 @@ from codec.longs import signed
 from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
-from pipeline.etcd.records import obstacle_to
+from pipeline.etcd.storable import obstacle_to
 from pipeline.reading import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
