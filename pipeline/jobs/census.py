@@ -21,7 +21,7 @@ from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
 from pipeline.etcd.storable import obstacle_to
-from pipeline.reading import Runner, Table
+from pipeline.job import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
 from schema.znode import kind_of

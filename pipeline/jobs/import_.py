@@ -24,7 +24,7 @@ from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import Origin, origin_of
 from pipeline.options import check_trees
 from pipeline.progress import Reporter
-from pipeline.reading import Runner, Table
+from pipeline.job import Runner, Table
 from pipeline.running import runner as running
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow

@@ -23,7 +23,7 @@ from pipeline.formats.directory import Survey
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
-from pipeline.reading import Runner, Table
+from pipeline.job import Runner, Table
 from pipeline.running import runner as running
 from schema.paths import ROOT, prefix_of
 from schema.znode import kind_of

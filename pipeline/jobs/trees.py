@@ -30,7 +30,7 @@ from pipeline.formats.errors import GAP
 from pipeline.live import admin
 from pipeline.live.walk import LOSSES, Walk, node_count
 from pipeline.progress import Reporter
-from pipeline.reading import Table
+from pipeline.job import Table
 from pipeline.sources.options import Options, options_of
 from pipeline.sources.parquet import ParquetReader, RemoteParquet, local_path
 from pipeline.sources.zketcd_tree import ZketcdReader

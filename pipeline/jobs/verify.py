@@ -15,7 +15,7 @@ from pipeline.errors import Failure
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
-from pipeline.reading import Runner
+from pipeline.job import Runner
 from pipeline.running import runner as running
 from schema.paths import CONFIG
 

@@ -20,7 +20,7 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import SparkSession
 
 from pipeline.progress import Count, Reporter
-from pipeline.reading import Assign, Meter, Table, Work, expected_rows
+from pipeline.job import Assign, Meter, Table, Work, expected_rows
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.reading import Reader, Writer
+from pipeline.job import Reader, Writer
 from pipeline.sources.selection import Selection, subtree_of
 from pipeline.table import TIMES
 from schema.paths import ROOT

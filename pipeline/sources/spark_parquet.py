@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import Failure
-from pipeline.reading import Reader
+from pipeline.job import Reader
 from pipeline.sources.parquet import RemoteParquet, check_columns
 from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.batches import of_rows
 from pipeline.etcd import columns, load
-from pipeline.etcd import read as reading
+from pipeline.etcd import read as in_etcd
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Intent, Load
 from pipeline.etcd.options import Connection
@@ -18,7 +18,7 @@ from pipeline.etcd.read import Survey
 from pipeline.etcd.requests import read
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
-from pipeline.reading import Meter, Runner
+from pipeline.job import Meter, Runner
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
@@ -92,14 +92,14 @@ class ZketcdReader:
             while (page := runner.run(_next(pages))) is not None:
                 yield page
 
-    async def _sessions(self) -> list[reading.Session]:
+    async def _sessions(self) -> list[in_etcd.Session]:
         async with self._connection.client() as etcd:
-            return await reading.sessions(etcd, self._connection.keys, self.seen)
+            return await in_etcd.sessions(etcd, self._connection.keys, self.seen)
 
     async def _pages(self, wanted: Pages, selection: Selection) -> AsyncIterator[pa.RecordBatch]:
         numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
-            async for page in reading.pages(
+            async for page in in_etcd.pages(
                 etcd, self._connection.keys, self.seen, numbers, selection.may_match
             ):
                 yield page

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pipeline.addresses import is_ensemble
-from pipeline.reading import Reader
+from pipeline.job import Reader
 from pipeline.sources.options import LOG_TABLES, TABLES, local_path, options_of
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zookeeper_files import SessionReader, ZnodeReader

@@ -16,7 +16,7 @@ from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan
 from pipeline.formats.errors import BadFile
 from pipeline.formats.snapshot import Nodes, SnapshotReader, path_text
-from pipeline.reading import Runner
+from pipeline.job import Runner
 from pipeline.sources.options import Options
 from pipeline.table import SESSIONS, ZNODES, AclRow, ZnodeRow
 

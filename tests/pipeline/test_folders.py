@@ -10,7 +10,7 @@ import pytest
 from pipeline.batches import batch_of
 from pipeline.buckets import Buckets
 from pipeline.folders import check_writable
-from pipeline.reading import Writer
+from pipeline.job import Writer
 from pipeline.sources.parquet import ParquetWriter
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES
