@@ -42,7 +42,7 @@ class Changed(NamedTuple):
     nodes: int  # of the whole tree
 
 
-class Survey(NamedTuple):
+class TreeAt(NamedTuple):
     """A tree as of one position: the pages of a snapshot, and what the log has changed since."""
 
     revision: int  # etcd's revision at which the snapshot's pages have to be read
@@ -94,7 +94,7 @@ async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | Non
     return False
 
 
-async def sessions(etcd: Etcd, keys: Keyspace, seen: Survey) -> list[Session]:
+async def sessions(etcd: Etcd, keys: Keyspace, seen: TreeAt) -> list[Session]:
     """All sessions, by id. Raises NotReadable, EtcdError, BadValue."""
     if seen.changed is not None:
         return sorted(seen.changed.sessions)
@@ -117,7 +117,7 @@ def new_session(session_id: int, timeout_ms: int, password_hash: bytes) -> Sessi
 async def pages(
     etcd: Etcd,
     keys: Keyspace,
-    seen: Survey,
+    seen: TreeAt,
     numbers: Sequence[int],
     wanted: Callable[[str, str], bool] = lambda _first, _last: True,
 ) -> AsyncIterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ machine. A reader then takes all nodes from the snapshot except those that the l
 from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeAlias
 
-from pipeline.etcd.read import Changed, Survey, has_log_behind, new_session
+from pipeline.etcd.read import Changed, TreeAt, has_log_behind, new_session
 from pipeline.etcd.record import NotReadable, record_of
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
@@ -30,7 +30,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 class Outline(NamedTuple):
     """What can be said of a tree without a replay."""
 
-    survey: Survey | None  # None: the log has entries behind the newest snapshot
+    tree: TreeAt | None  # None: the log has entries behind the newest snapshot
     nodes: int  # about
     bytes: int  # about
 
@@ -38,23 +38,23 @@ class Outline(NamedTuple):
 async def outline_of(etcd: Etcd, keys: Keyspace) -> Outline:
     """The tree as of now, as far as that is cheap. Raises NotReadable, EtcdError."""
     found, record = await record_of(etcd, keys)
-    survey = await _settled(etcd, keys, found, record, found.revision)
+    settled = await _settled(etcd, keys, found, record, found.revision)
     current = record.current
-    return Outline(survey, 0 if current is None else current.nodes, 0 if current is None else current.bytes)
+    return Outline(settled, 0 if current is None else current.nodes, 0 if current is None else current.bytes)
 
 
 async def _settled(
     etcd: Etcd, keys: Keyspace, found: Look, record: TreeRecord, revision: int
-) -> Survey | None:
+) -> TreeAt | None:
     """The tree, if it is that of the newest snapshot."""
     current = record.current
     is_new = current is not None and current.position <= revision
     if is_new and not await has_log_behind(etcd, keys, current):
-        return Survey(found.revision, current, len(found.proxies), None)
+        return TreeAt(found.revision, current, len(found.proxies), None)
     return None
 
 
-async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, progress: Progress | None = None) -> Survey:
+async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, progress: Progress | None = None) -> TreeAt:
     """The tree as of `revision`, or as of now. Raises NotReadable, EtcdError."""
     found, record = await record_of(etcd, keys)
     revision = revision or found.revision
@@ -78,7 +78,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, progress: Progr
         ) from error
     except TreeNotServable as error:
         raise NotReadable(str(error)) from error
-    return Survey(loaded.caught.revision, loaded.base, proxies, _changed(loaded, changed, revision))
+    return TreeAt(loaded.caught.revision, loaded.base, proxies, _changed(loaded, changed, revision))
 
 
 class _Watch:

@@ -19,7 +19,7 @@ from pipeline.addresses import ARCHIVE, PARQUET
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
-from pipeline.etcd.read import Survey, sessions
+from pipeline.etcd.read import TreeAt, sessions
 from pipeline.folders import check_writable
 from pipeline.follow.outward import Options, mirror
 from pipeline.jobs import census
@@ -154,7 +154,7 @@ def _writer(arguments: argparse.Namespace, carried: tuple[SessionRow, ...], zxid
     return ZooKeeperWriter(options, ZNODES.names)
 
 
-async def _derived(connection: Connection, seen: Survey) -> tuple[SessionRow, ...]:
+async def _derived(connection: Connection, seen: TreeAt) -> tuple[SessionRow, ...]:
     """The sessions that came from a ZooKeeper."""
     if seen.changed is not None:  # of an archive, or after a replay
         found = sorted(seen.changed.sessions)

@@ -22,7 +22,7 @@ from pipeline.batches import batch_of
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
-from pipeline.etcd.read import Survey as SurveyInEtcd
+from pipeline.etcd.read import TreeAt
 from pipeline.etcd.tree import changed_of, outline_of
 from pipeline.formats import directory
 from pipeline.formats.directory import Survey
@@ -135,7 +135,7 @@ async def in_etcd(connection: Connection) -> Table:
     """
     async with reached(connection) as etcd:
         found = await outline_of(etcd, connection.keys)
-    return Table(ZketcdReader(connection, found.survey), found.nodes, found.bytes)
+    return Table(ZketcdReader(connection, found.tree), found.nodes, found.bytes)
 
 
 def archived(name: str, at: Moment) -> Machine:
@@ -148,7 +148,7 @@ def archived(name: str, at: Moment) -> Machine:
 
 def of_state(machine: Machine) -> Table:
     """The znodes of a state: all of them are in memory."""
-    seen = SurveyInEtcd(0, None, 0, changed_of(machine, machine.tree.nodes.keys(), 0))
+    seen = TreeAt(0, None, 0, changed_of(machine, machine.tree.nodes.keys(), 0))
     return Table(ZketcdReader(Connection(""), seen), seen.nodes, seen.bytes)
 
 

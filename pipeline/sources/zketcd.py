@@ -34,7 +34,7 @@ from pipeline.sources.zketcd_tree import (
     ZketcdWriter,
     intend,
     revision_of,
-    survey,
+    tree_as_of,
 )
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
 from schema.paths import ROOT
@@ -78,7 +78,7 @@ class ZketcdSource(DataSource):
         table = self.options.get("table", "znodes")
         connection = Connection.from_options(self.options)
         # Here and not in partitions(), whose results are not sent to the workers.
-        seen = asyncio.run(survey(connection, self._revision))
+        seen = asyncio.run(tree_as_of(connection, self._revision))
         return _TreeReader(ZketcdReader(connection, seen, table, size), _TABLES[table], schema, subtree)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

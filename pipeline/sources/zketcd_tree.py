@@ -14,7 +14,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Intent, Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
-from pipeline.etcd.read import Survey
+from pipeline.etcd.read import TreeAt
 from pipeline.etcd.requests import read
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
@@ -38,7 +38,7 @@ class ZketcdReader:
     """Reads the tables of a prefix, `znodes` or `sessions`, as of one revision."""
 
     def __init__(
-        self, connection: Connection, seen: Survey | None, table: str = "znodes", size: int = PARTITION
+        self, connection: Connection, seen: TreeAt | None, table: str = "znodes", size: int = PARTITION
     ) -> None:
         """`seen`: the tree, if it is known already; else `prepare` has to be called."""
         self._connection = connection
@@ -58,11 +58,11 @@ class ZketcdReader:
         if self._known is None:
             connection = self._connection
             self._known = runner.once(
-                "replay", "requests", None, lambda meter: asyncio.run(survey(connection, meter=meter))
+                "replay", "requests", None, lambda meter: asyncio.run(tree_as_of(connection, meter=meter))
             )
 
     @property
-    def seen(self) -> Survey:
+    def seen(self) -> TreeAt:
         """The tree."""
         assert self._known is not None, "prepare was not called"
         return self._known
@@ -111,7 +111,7 @@ async def revision_of(connection: Connection) -> int:
         return (await read(etcd, Get(connection.keys.tree, keys_only=True))).revision
 
 
-async def survey(connection: Connection, revision: int = 0, meter: Meter | None = None) -> Survey:
+async def tree_as_of(connection: Connection, revision: int = 0, meter: Meter | None = None) -> TreeAt:
     """The tree as of a revision, or of now. Raises NotReadable, EtcdError."""
     async with connection.client() as etcd:
         return await tree_at(etcd, connection.keys, revision, None if meter is None else meter.add)

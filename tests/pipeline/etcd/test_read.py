@@ -5,7 +5,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient
 from pipeline.etcd import read
 from pipeline.etcd.load import begin
-from pipeline.etcd.read import Survey, has_log_behind
+from pipeline.etcd.read import TreeAt, has_log_behind
 from pipeline.etcd.record import NotReadable, record_of
 from pipeline.table import SessionRow
 from proxy.etcd.model import Delete, Put, Txn
@@ -19,10 +19,10 @@ KEYS = Keyspace("/t")
 ROWS = [row("/"), *FIXED, *(row(f"/n{number:03}", data=b"%d" % number) for number in range(300))]
 
 
-async def loaded(etcd: FakeEtcdClient) -> Survey:
+async def loaded(etcd: FakeEtcdClient) -> TreeAt:
     record = await load_tree(etcd, KEYS, ROWS, [SessionRow(7, 4000)])
     assert record.current is not None
-    return Survey(etcd.store.revision, record.current, 0, None)
+    return TreeAt(etcd.store.revision, record.current, 0, None)
 
 
 async def append(etcd: FakeEtcdClient, number: int) -> None:
@@ -47,7 +47,7 @@ async def test_a_snapshot_is_read_as_of_its_revision_and_after_compaction_as_it_
     assert rows([batch async for batch in read.pages(etcd, KEYS, again, [0])]) == sorted(ROWS)
 
 
-async def loaded_over(etcd: FakeEtcdClient) -> Survey:
+async def loaded_over(etcd: FakeEtcdClient) -> TreeAt:
     await begin(etcd, KEYS, overwrite=True)
     return await loaded(etcd)
 

@@ -18,10 +18,10 @@ from lab.servers import EtcdServer
 from pipeline.etcd import read
 from pipeline.etcd.columns import decode
 from pipeline.etcd.options import Connection
-from pipeline.etcd.read import Survey
+from pipeline.etcd.read import TreeAt
 from pipeline.etcd.record import NotReadable
 from pipeline.etcd.tree import tree_at
-from pipeline.sources.zketcd_tree import ZketcdReader, survey
+from pipeline.sources.zketcd_tree import ZketcdReader, tree_as_of
 from pipeline.table import SessionRow
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
@@ -42,7 +42,7 @@ fields_of = attrgetter(
 )
 
 
-async def found_in(etcd: FakeEtcdClient, seen: Survey) -> dict[str, tuple[object, ...]]:
+async def found_in(etcd: FakeEtcdClient, seen: TreeAt) -> dict[str, tuple[object, ...]]:
     """All nodes that a reader finds; each must come once."""
     batches = [] if seen.changed is None else [decode(page) for page in seen.changed.pages]
     if seen.snapshot is not None:
@@ -130,7 +130,7 @@ def test_a_user_with_read_permission_alone(tmp_path: Path) -> None:
         options = Connection(
             server.endpoint, "/tenant", access=replace(DEFAULTS, user="reader", password="secret")
         )
-        reader = ZketcdReader(options, asyncio.run(survey(options)))
+        reader = ZketcdReader(options, asyncio.run(tree_as_of(options)))
         assert "/b" in {each.path for part in reader.partitions() for each in rows(reader.read(part))}
         assert asyncio.run(_revision(server.endpoint)) == before
 
