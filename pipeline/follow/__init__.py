@@ -12,7 +12,7 @@ checking  compares the tree in etcd with its source while both change
 From another zketcd, into the same target:
 source    its entries, as they take effect: `from_etcd`, `from_archive`
 copy      the state of the target, which shares the znodes with the source's
-standby   the loop between them, up to the move of the clients
+copying   the loop between them, up to the move of the clients
 vouching  signs of life, for proxies of the source that need them
 lost      what is done when the source is lost, and when it is back
 

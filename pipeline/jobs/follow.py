@@ -14,7 +14,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.requests import TIMEOUT
-from pipeline.follow import standby
+from pipeline.follow import copying
 from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive, cannot_be_sealed
 from pipeline.follow.from_etcd import InEtcd
@@ -110,7 +110,7 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
         source_of(connection, etcd, arguments, writes=seals, waiting=waiting) as source,
     ):
         if not arguments.check:
-            return await standby.follow(source, etcd, connection.keys, _options(connection, arguments))
+            return await copying.follow(source, etcd, connection.keys, _options(connection, arguments))
         try:
             return await check_with(source, etcd, connection.keys)
         except (TreeNotServable, ArchiveError) as error:

@@ -15,7 +15,7 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.requests import TIMEOUT
-from pipeline.follow import finishing, from_etcd, lost, output, retrying, standby, target
+from pipeline.follow import copying, finishing, from_etcd, lost, output, retrying, target
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
@@ -33,7 +33,7 @@ from schema.keys import Keyspace
 from schema.record import Seal
 
 #: Modules of the command that read clocks or draw random values, by the name of the module that they use.
-CLOCKS = (finishing, from_etcd, lost, output, retrying, standby)
+CLOCKS = (copying, finishing, from_etcd, lost, output, retrying)
 CHANCE = (load, target)
 SOURCE = "etcd://etcd1/zketcd"
 ADDRESS = "http://copy1:2379"  # of the copy
@@ -125,7 +125,7 @@ class Follower:
         host.call_soon(self.kill)
 
     async def _command(self, source: Etcd, etcd: Etcd, keys: Keyspace, options: Options) -> int:
-        return await standby.follow(InEtcd(SOURCE, source, keys), etcd, keys, options)
+        return await copying.follow(InEtcd(SOURCE, source, keys), etcd, keys, options)
 
     @property
     def is_done(self) -> bool:

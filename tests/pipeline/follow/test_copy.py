@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pipeline.follow.changed import Changed
 from pipeline.follow.copy import Copy, kept_of, new_of
-from pipeline.follow.standby import note
+from pipeline.follow.copying import note
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.machine import Machine
 from proxy.state.recording import keep_changes

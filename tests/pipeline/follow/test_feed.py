@@ -10,10 +10,10 @@ from codec.jute import Acl
 from pipeline.etcd.limits import Limits
 from pipeline.follow.lost import promote
 from pipeline.follow.options import Options
-from pipeline.follow.standby import follow
+from pipeline.follow.copying import follow
 from pipeline.follow.target import position_of
 from tests.archive.test_feed import lines_in
-from tests.pipeline.follow.test_standby import KEYS, World
+from tests.pipeline.follow.test_copying import KEYS, World
 from tests.proxy.log.trees import asked
 
 

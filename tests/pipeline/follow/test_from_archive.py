@@ -16,10 +16,10 @@ from pipeline.follow.from_archive import InArchive, Polls
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import follow
+from pipeline.follow.copying import follow
 from pipeline.follow.target import Origin
 from schema.record import Seal
-from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
+from tests.pipeline.follow.test_copying import KEYS, LEVEL, World
 
 
 class Archived(World):

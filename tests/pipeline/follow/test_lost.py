@@ -22,14 +22,14 @@ from pipeline.follow.lost import list_lost, promote, seal_source
 from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import follow
+from pipeline.follow.copying import follow
 from pipeline.follow.target import position_of
 from proxy.etcd.model import Get
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from schema.record import Seal
 from tests.pipeline.follow.running import Stopped, at_each_txn
-from tests.pipeline.follow.test_standby import KEYS, World
+from tests.pipeline.follow.test_copying import KEYS, World
 from tests.proxy.log.trees import CLOCK, Tree, asked, created
 
 WHERE = Seal("http://two", "/copy", 2, 0)

@@ -16,7 +16,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing, output, standby, target
+from pipeline.follow import copying, finishing, output, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
@@ -28,7 +28,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource, Reading
-from pipeline.follow.standby import follow
+from pipeline.follow.copying import follow
 from pipeline.follow.target import Origin, position_of, state_of
 from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log import slices
@@ -399,7 +399,7 @@ def test_a_copy_is_as_old_as_what_is_in_it() -> None:
             return self.at
 
     reading = Now(Machine(1), 1, "/t")
-    lag = standby._Lag(reading)
+    lag = copying._Lag(reading)
     now = time.time()
     reading.waiting = 5
     assert lag.age() is None
@@ -800,6 +800,6 @@ async def test_what_is_sealed_is_completed_however_long_it_takes(world: World) -
         sealed.append(limits[0].when())
         await seal(source, where)
 
-    with mock.patch.object(standby, "within", noted), mock.patch.object(InEtcd, "seal", sealing):
+    with mock.patch.object(copying, "within", noted), mock.patch.object(InEtcd, "seal", sealing):
         assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
     assert sealed == [None]
