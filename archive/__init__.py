@@ -1,6 +1,6 @@
 """The archive: every change of a tree, kept outside etcd, and what is done with it.
 
-    etcd's log -> follower -> segments and snapshots in a store -> a state at any moment, a history of a node
+    etcd's log -> archiver -> segments and snapshots in a store -> a state at any moment, a history of a node
 
 archive   the files of one tree in a directory or an object store
 run       a part of the archive without a gap: a snapshot, and all entries since it. Another run begins where
@@ -17,7 +17,8 @@ past      what an archive tells
 archiver  follows the log, and writes
 files     their names, content and place. All but the store is pure
 
-`writing` writes, as a client, what `past.revert` has planned.
+`main` has the commands, `options` their command lines. `writing` writes, as a client, what `past.revert` has
+planned.
 
 docs/archive.md is for operators; docs/decisions/0031-the-archive.md says why it is made like this.
 """

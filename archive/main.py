@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from archive import options
-from archive.archiver.follower import Archiver
+from archive.archiver.archiver import Archiver
 from archive.archiver.stats import Stats
 from archive.files.catalog import ArchiveError
 from archive.files.moment import By, shown

@@ -1,6 +1,6 @@
 """The archiver: it follows the log without writing to etcd, and writes what an archive keeps.
 
-follower   follows and archives; it begins where the archive ends
+archiver   follows and archives; it begins where the archive ends
 writer     what one run writes                stats      what it reports
 retention  deletes what is too old            child      the archiver as a child of a proxy
 """

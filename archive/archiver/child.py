@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 
-from archive.archiver.follower import Archiver
+from archive.archiver.archiver import Archiver
 from archive.archiver.stats import Stats
 from archive.files.catalog import ArchiveError
 from archive.files.store import store_of

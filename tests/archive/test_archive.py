@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from archive.archiver import follower
-from archive.archiver.follower import Archiver, OtherTree
+from archive.archiver import archiver
+from archive.archiver.archiver import Archiver, OtherTree
 from archive.archiver.writer import encode_prefix
 from archive.files.catalog import Catalog, NotArchived, Run
 from archive.files.moment import moment, shown, time
@@ -314,7 +314,7 @@ class _Lying(Directory):
 async def test_a_store_that_does_not_list_the_newest_run_gets_no_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_RETRY", (0.01, 0.01))
+    monkeypatch.setattr(archiver, "_RETRY", (0.01, 0.01))
     store, looked_at = _Lying(str(tmp_path / "archive")), Directory(str(tmp_path / "archive"))
     tree = await trees.Tree().make("a")
     archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store).run())

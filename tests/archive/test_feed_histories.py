@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archive.archiver.follower import Archiver, Intervals
+from archive.archiver.archiver import Archiver, Intervals
 from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from archive.past import feed

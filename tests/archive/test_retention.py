@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.archiver.follower import Archiver
+from archive.archiver.archiver import Archiver
 from archive.archiver.retention import Retention
 from archive.files.catalog import Catalog
 from archive.files.names import CLOCK, Point, Snapshot

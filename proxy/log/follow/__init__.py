@@ -1,6 +1,6 @@
 """Following the log: from etcd's watch to items in the order in which they take effect.
 
-`LogFollower` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), by
+`LogFollower` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.archiver`), by
 `zketcd follow` (`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What
 the items do is their consumer's business. "The follower" alone is the process `zketcd follow`, here too.
 

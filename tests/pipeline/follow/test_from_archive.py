@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.archiver.follower import Archiver, Intervals
+from archive.archiver.archiver import Archiver, Intervals
 from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from lab.servers.waiting import eventually

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from archive.archiver import writer as archive_writer
-from archive.archiver.follower import Archiver
+from archive.archiver.archiver import Archiver
 from archive.files.moment import moment
 from archive.files.store import store_of
 from archive.past.state import state_at
