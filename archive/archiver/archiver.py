@@ -47,7 +47,7 @@ _MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
 _LOAD_TIMEOUT = 60.0  # seconds for an etcd that does not answer during a load
 
 # Snapshots that proxies have written, each with the clock of the entries before it, in ms.
-_Copies = asyncio.Queue[tuple[SnapshotRef, int]]
+_Snapshots = asyncio.Queue[tuple[SnapshotRef, int]]
 
 
 class _Restart(Exception):
@@ -262,7 +262,7 @@ class _Attempt:
         self._changes = keep_changes(self._machine)
         self._writer = RunWriter(archiver._store, run, start)
         self._begin = start.entries
-        self._copied = start.position  # of the newest snapshot that is archived, or will be
+        self._newest = start.position  # of the newest snapshot that is archived, or will be
         self._point = start
         self._queue: deque[Item] = deque()
         self._waiting = 0  # bytes in the queue
@@ -277,8 +277,8 @@ class _Attempt:
         items = await self._follower.continue_from(self._loaded)
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
-        copies: _Copies = asyncio.Queue()
-        await together([self._arrivals(), self._work(copies), self._copy(copies), self._expire()])
+        snapshots: _Snapshots = asyncio.Queue()
+        await together([self._arrivals(), self._work(snapshots), self._archive(snapshots), self._expire()])
 
     async def _arrivals(self) -> None:
         """Follow the log for ever, or up to its seal."""
@@ -306,7 +306,7 @@ class _Attempt:
 
     # -- applying and writing --------------------------------------------------------------------------------
 
-    async def _work(self, copies: _Copies) -> None:
+    async def _work(self, snapshots: _Snapshots) -> None:
         flushed = completed = -float("inf")
         intervals = self._archiver._intervals
         while True:
@@ -320,7 +320,7 @@ class _Attempt:
                 except TimeoutError:
                     pass
             sealed = self._sealed  # everything before that is in the queue
-            await self._apply(copies)
+            await self._apply(snapshots)
             if sealed is not None:
                 if self._writer.pending:
                     await self._flush()
@@ -349,7 +349,7 @@ class _Attempt:
             position=max(self._point.position, self._follower.order.revision),
         )
 
-    async def _apply(self, copies: _Copies) -> None:
+    async def _apply(self, snapshots: _Snapshots) -> None:
         """Apply all that has arrived."""
         turn = self._clock.perf_counter() + _TURN
         while self._queue:
@@ -359,9 +359,9 @@ class _Attempt:
                 self._apply_entry(item)
             elif isinstance(item, RecordChanged) and item.value is not None:
                 current = decode_record(item.value).current
-                if current is not None and current.position > self._copied:
-                    self._copied = current.position
-                    copies.put_nowait((current, self._point.clock))
+                if current is not None and current.position > self._newest:
+                    self._newest = current.position
+                    snapshots.put_nowait((current, self._point.clock))
             if self._writer.pending and self._writer.is_full:
                 await self._flush()
             elif self._clock.perf_counter() > turn:
@@ -400,10 +400,10 @@ class _Attempt:
         self._stats.entries = self._point.entries
         self._stats.uploaded = self._clock.time()
 
-    async def _copy(self, copies: _Copies) -> None:
+    async def _archive(self, snapshots: _Snapshots) -> None:
         """Archive the snapshots that proxies have written."""
         while True:
-            ref, clock = await copies.get()
+            ref, clock = await snapshots.get()
             try:
                 found = await read_pages(self._archiver._etcd, self._archiver._keys, ref)
                 entries = decode_state(found.state).entries
