@@ -15,7 +15,7 @@ The rooms, each above those that it imports:
 
 past      what an archive tells
 archiver  follows the log, and writes
-files     their names, content and place. All but the store is pure
+files     their names, content and place. All but `store` and `small_files` is pure
 
 `main` has the commands, `options` their command lines. `writing` writes, as a client, what `past.revert` has
 planned.

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from archive.archiver.retention import Retention
 from archive.archiver.stats import Stats
-from archive.archiver.writer import RunWriter, decode_prefix, encode_prefix
+from archive.archiver.writer import RunWriter
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.names import PREFIX, Point
+from archive.files.small_files import decode_prefix, encode_prefix
 from archive.files.store import Missing, Store
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError

@@ -8,9 +8,9 @@ old at once.
 import logging
 from collections.abc import Collection
 
-from archive.archiver.writer import complete
 from archive.files.catalog import Catalog, Run
 from archive.files.names import CLOCK, COMPLETE
+from archive.files.small_files import complete_up_to
 from archive.files.store import Missing, Store
 from proxy.support.environment import Clock, clock_ms
 
@@ -40,7 +40,7 @@ class Retention:
         try:
             read = int(self._store.get(CLOCK))
         except (Missing, ValueError):
-            read = complete(self._store, catalog.runs[-1]).clock if catalog.runs else 0
+            read = complete_up_to(self._store, catalog.runs[-1]).clock if catalog.runs else 0
         self._read = read or clock_ms(self._clock), now
 
     def wait(self) -> float:

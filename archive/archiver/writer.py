@@ -6,21 +6,18 @@ store holds few files, and an archive is behind by a second at most.
 """
 
 import asyncio
-import json
 import logging
-import zlib
 
 from archive.files import index, segment
-from archive.files.catalog import Run
 from archive.files.container import Pages
 from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
 from archive.files.segment import Change, Content
-from archive.files.store import Missing, Store
+from archive.files.small_files import encode_complete
+from archive.files.store import Store
 from codec.named import new_tuple
 from proxy.state.recording import Recorded, What
 from schema.entry import Written
-from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
@@ -107,37 +104,3 @@ class RunWriter:
 
 def _size(data: bytes | None) -> int:
     return segment.NONE if data is None else len(data)
-
-
-def encode_complete(at: Point) -> bytes:
-    """The content of the file `complete`."""
-    return json.dumps(at._asdict()).encode()
-
-
-def decode_complete(value: bytes) -> Point:
-    """The reverse. Raises ValueError."""
-    try:
-        return Point(**json.loads(value))
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-
-
-def encode_prefix(prefix: bytes) -> bytes:
-    """The content of the file `prefix`."""
-    return b"%b\n%08x" % (prefix, zlib.crc32(prefix))
-
-
-def decode_prefix(value: bytes) -> bytes:
-    """The reverse. Raises BadValue."""
-    prefix, _, checksum = value.rpartition(b"\n")
-    if checksum != b"%08x" % zlib.crc32(prefix):
-        raise BadValue(f"the checksum of {value[:100]!r} is wrong")
-    return prefix
-
-
-def complete(store: Store, run: Run) -> Point:
-    """Up to when the run is known to be complete. Raises StoreError."""
-    try:
-        return max(decode_complete(store.get(f"{run.name}/{COMPLETE}")), run.end)
-    except (Missing, ValueError):
-        return run.end

@@ -3,10 +3,10 @@
 from itertools import zip_longest
 from typing import Any
 
-from archive.archiver.writer import complete
 from archive.files.catalog import Catalog
 from archive.files.moment import shown
 from archive.files.names import Point
+from archive.files.small_files import complete_up_to
 from archive.files.store import Store
 from cli.output import Output, size, table
 
@@ -18,7 +18,7 @@ def listing(store: Store) -> Output:
     gaps = []
     runs = Catalog(files).runs
     for run, following in zip_longest(runs, runs[1:]):
-        known = complete(store, run)
+        known = complete_up_to(store, run)
         rows.append(
             {
                 "run": run.name,

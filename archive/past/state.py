@@ -2,12 +2,12 @@
 
 import logging
 
-from archive.archiver.writer import complete
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run, Way
 from archive.files.moment import By, Moment
 from archive.files.names import Segment
 from archive.files.segment import Content
+from archive.files.small_files import complete_up_to
 from archive.files.store import Missing, Store
 from proxy.log.load.replay import Execute, Place
 from proxy.state.level import UnknownLevel
@@ -36,7 +36,7 @@ def state_at(store: Store, moment: Moment) -> Machine:
 def _way(store: Store, moment: Moment) -> Way:
     """How the state of a moment is made. Raises NotArchived, StoreError."""
     catalog = Catalog(store.list())
-    return catalog.way(moment, {run.name: complete(store, run) for run in catalog.runs})
+    return catalog.way(moment, {run.name: complete_up_to(store, run) for run in catalog.runs})
 
 
 def _state(store: Store, way: Way, moment: Moment) -> Machine:

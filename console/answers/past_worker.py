@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from archive.archiver.writer import complete
 from archive.files.catalog import ArchiveError, Catalog, NotArchived
 from archive.files.moment import Moment, moment, time
+from archive.files.small_files import complete_up_to
 from archive.files.store import store_of
 from archive.past.history import Event, History
 from archive.past.listing import listing
@@ -63,7 +63,7 @@ class Answers:
         return {
             "fromMs": runs[0].begin.clock or None,  # None: from the tree's beginning on
             "begunMs": runs[0].begun,
-            "toMs": max(complete(self._store, runs[-1]).clock, runs[-1].end.clock),
+            "toMs": max(complete_up_to(self._store, runs[-1]).clock, runs[-1].end.clock),
             "gaps": len(listing(self._store).data["gaps"]),
         }
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from archive.archiver import writer
 from archive.files import container
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.moment import NOW
 from archive.files.names import Point
+from archive.files.small_files import complete_up_to
 from archive.files.store import Store, existing
 from archive.past import state as past
 from pipeline.errors import Failure
@@ -173,6 +173,6 @@ class _Polling(Reading):
                 raise Again(f"{self._name}: entries after the first {read} are missing")
             found.append(content.records[read - content.start.entries :])
             read, zxid = content.end.entries, content.end.zxid
-        complete = writer.complete(self._store, run)  # it may be ahead of the listing
+        complete = complete_up_to(self._store, run)  # it may be ahead of the listing
         reached = complete if complete.entries <= read else run.end if run.end.entries <= read else None
         return found, reached, run.end.zxid - zxid

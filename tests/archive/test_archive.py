@@ -12,10 +12,10 @@ import pytest
 
 from archive.archiver import archiver
 from archive.archiver.archiver import Archiver, OtherTree
-from archive.archiver.writer import encode_prefix
 from archive.files.catalog import Catalog, NotArchived, Run
 from archive.files.moment import moment, shown, time
 from archive.files.names import parse
+from archive.files.small_files import encode_prefix
 from archive.files.store import Directory, StoreError, store_of
 from archive.past.deletion import last_deletion
 from archive.past.history import History
