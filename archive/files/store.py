@@ -1,4 +1,5 @@
-"""Where an archive's files are: a directory, or an object store that the library obstore knows (s3://, gs://).
+"""Where an archive's files are: a directory, or an object store that the library obstore knows (s3://, gs://,
+az://).
 
 A file is written as a whole or not at all, and is not changed afterwards (but `complete` and `clock`).
 """
