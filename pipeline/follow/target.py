@@ -111,8 +111,8 @@ def decode_position(value: bytes) -> Position:
 
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
-    read = Txn((), (Get(keys.follows), Get(keys.tree)))  # at one revision: a follower may put both
-    followed, tree = (await until_known(lambda: etcd.txn(read, TIMEOUT))).responses
+    both = Txn((), (Get(keys.follows), Get(keys.tree)))  # at one revision: a follower may put both
+    followed, tree = (await until_known(lambda: etcd.txn(both, TIMEOUT))).responses
     assert isinstance(followed, RangeResult)
     assert isinstance(tree, RangeResult)
     record = decode_record(tree.kvs[0].value) if tree.kvs else None
@@ -177,11 +177,11 @@ async def resume(
             revision = record.kvs[0].mod_revision  # our own: the answer to the first try was lost
         break
     begun = Load(revision, there.record.cluster_id, there.record.current.position, writer)
-    moved = (await read(etcd, Get(keys.follows, keys_only=True))).kvs
+    found = (await read(etcd, Get(keys.follows, keys_only=True))).kvs
     position = await position_of(etcd, keys)
-    if position is None or not moved:
+    if position is None or not found:
         raise load.lost(keys)
-    tree = TargetTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
+    tree = TargetTree(etcd, keys, begun, there.record, found[0].mod_revision, limits)
     held(Held(tree, position))
     await tree.delete_others()
     machine, _ = await _state(etcd, keys, there.record.current)
@@ -266,7 +266,7 @@ class TargetTree:
         keys: Keyspace,
         begun: Load,
         record: TreeRecord,
-        moved: int,
+        position_mod: int,
         limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self._etcd = etcd
@@ -275,8 +275,8 @@ class TargetTree:
         self._record = record
         self._number = 0  # of this follower's last entry
         self._limits = limits
-        self._moved = moved  # mod_revision of the position; 0: there is none yet
-        self._moves = asyncio.Lock()  # held while a Txn that moves what all compare is on its way
+        self._position_mod = position_mod  # mod_revision of the position; 0: there is none yet
+        self._in_flight = asyncio.Lock()  # held while a Txn that moves what all compare is on its way
         #: Bytes of entries since the snapshot; a change counts at least `_OF_A_CHANGE`.
         self.log_bytes = 0
 
@@ -353,14 +353,14 @@ class TargetTree:
 
     async def _commit(self, op: Op) -> object:
         """The result of a Txn that moves neither the record nor the position."""
-        async with self._moves:
+        async with self._in_flight:
             done = await commit(self._etcd, Txn(self._guards(), (op,)))
             if not done.succeeded:
                 raise await self._why_not()
         return done.responses[0]
 
     def _guards(self) -> tuple[Compare, Compare]:
-        return self._load.guard(self._keys), Compare(self._keys.follows, self._moved)
+        return self._load.guard(self._keys), Compare(self._keys.follows, self._position_mod)
 
     async def _why_not(self) -> Failure:
         """The error if what each Txn compares is not what this follower has left there."""
@@ -409,16 +409,16 @@ class TargetTree:
 
     async def put(self, entry: Txn) -> None:
         """Put an entry."""
-        async with self._moves:
+        async with self._in_flight:
             done = await commit(self._etcd, entry._replace(compares=(*self._guards(), *entry.compares)))
-            self._moved = done.revision
+            self._position_mod = done.revision
             if not done.succeeded:
                 # The answer to an earlier try may have been lost. No other process uses this number.
                 found = done.responses[0]
                 assert isinstance(found, RangeResult)
                 if not found.kvs:
                     raise await self._why_not()
-                self._moved = found.kvs[0].mod_revision
+                self._position_mod = found.kvs[0].mod_revision
 
     async def rebase(self, machine: Machine, position: Position) -> Position:
         """Write the state as the new base, and delete what it replaces; returns the new position."""
@@ -483,7 +483,7 @@ class TargetTree:
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
             (Get(keys.follows), Get(keys.tree, keys_only=True)),
         )
-        async with self._moves:
+        async with self._in_flight:
             done = await commit(self._etcd, txn)
             revision = done.revision
             if not done.succeeded:
@@ -495,7 +495,7 @@ class TargetTree:
                     raise await self._why_not()
                 revision = fence.kvs[0].mod_revision
             self._load = self._load._replace(revision=revision)
-            self._moved = revision
+            self._position_mod = revision
         self._record = record
 
     async def _delete(self, start: bytes, end: bytes) -> None:
