@@ -305,8 +305,8 @@ def _other(answer: TxnResult, keys: Keyspace, load: Load) -> tuple[int, int]:
 async def clear(
     etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None = None
 ) -> None:
-    """Delete what a tree has but its record and the load's own pages, and what the proxies of a copy's source
-    were promised: the next follower may be another one's, and they still count on it.
+    """Delete what a tree has. Kept are its record, the load's own pages, and what the proxies of a copy's
+    source were promised: the next follower may be another one's, and they still count on it.
 
     Nothing else under the prefix: another tree may have its prefix there. Some keys at a time: one delete of
     millions would block etcd. Raises LoadRefused.

@@ -73,19 +73,19 @@ def _compared(here: Machine, there: Machine) -> int:
 
 def differences(source: Machine, copy: Machine) -> Iterator[str]:
     """Each znode and session that differs, in words, except the quotas' counters of each server."""
-    ours, theirs = copy.tree.nodes, source.tree.nodes
-    for path in sorted(ours.keys() | theirs.keys()):
+    nodes, copies = source.tree.nodes, copy.tree.nodes
+    for path in sorted(nodes.keys() | copies.keys()):
         if path.startswith(QUOTA) and path.endswith("/zookeeper_stats"):
             continue
-        one, other = theirs.get(path), ours.get(path)
-        if one is None or other is None:
-            yield f"{path}: only in {'the source' if other is None else 'etcd'}"
+        node, copied = nodes.get(path), copies.get(path)
+        if node is None or copied is None:
+            yield f"{path}: only in {'the source' if copied is None else 'etcd'}"
             continue
-        fields = zip(_FIELDS, _fields_of(one), _fields_of(other), strict=True)
-        wrong = [name for name, left, right in fields if left != right]
+        fields = zip(_FIELDS, _fields_of(node), _fields_of(copied), strict=True)
+        wrong = [name for name, wanted, found in fields if wanted != found]
         if wrong:
             yield f"{path}: {', '.join(wrong)}"
     for session in sorted(source.sessions.keys() | copy.sessions.keys()):
-        left, right = source.sessions.get(session), copy.sessions.get(session)
-        if left is None or right is None or left.timeout_ms != right.timeout_ms:
+        wanted, found = source.sessions.get(session), copy.sessions.get(session)
+        if wanted is None or found is None or wanted.timeout_ms != found.timeout_ms:
             yield f"session {hex64(session)}"

@@ -102,7 +102,7 @@ class Reading:
         return self._bytes > MOST_WAITING
 
     def take(self) -> Arrived | None:
-        """The next entry, of which the state has to be applied at once; None: none has arrived."""
+        """The next entry, which the caller has to apply to the state at once; None: none has arrived."""
         if not self._entries:
             self.arrived.clear()
             self.taken.set()

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_trees(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
-    refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))
+    refusal = asyncio.run(_target_refusal(connection, overwrite=arguments.overwrite))
     if refusal and not arguments.dry_run:
         raise Failure(refusal)
     reporter = Reporter.of(arguments)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         if counted.roots != 1:
             raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
         next_epoch(last_zxid)  # raises if there is none, before the target is changed
-        if _refused(found, counted, arguments):
+        if _has_obstacles(found, counted, arguments):
             return 1
         if counted.fault is not None:
             raise Failure(counted.fault)
@@ -86,7 +86,7 @@ def _print_digest(found: Origin, counted: Census) -> None:
         print_line(f"digest: {'equal' if found.digest in counted.digests else 'DIFFERENT'}")
 
 
-def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> bool:
+def _has_obstacles(found: Origin, counted: Census, arguments: argparse.Namespace) -> bool:
     """Print the obstacles to the import; returns whether there are any."""
     if counted.obstacle_count:
         print_line(f"refused: {counted.obstacle_count} znodes that zketcd cannot store")
@@ -119,7 +119,7 @@ def _load(
     return runner.each("load", znodes, write)
 
 
-async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
+async def _target_refusal(connection: Connection, *, overwrite: bool) -> str | None:
     """Why a load cannot begin now; None if it can."""
     async with reached(connection) as etcd:
         return load.refusal(await load.target_of(etcd, connection.keys), connection.keys, overwrite=overwrite)

@@ -47,7 +47,7 @@ class ZooKeeperSource(DataSource):
         return "zookeeper"
 
     def schema(self) -> StructType:
-        """The schema, which table.py declares."""
+        """The schema of the table that the options name. Raises ValueError for an unknown one."""
         if is_ensemble(self.options.get("path", "")):
             ensemble_of(self.options)
             if self.options.get("table", "znodes") != "znodes":

@@ -34,7 +34,7 @@ OF_PROXIES = {
     Kind.LEVEL: "raiseLevel",
     Kind.FORGET: "forgetProxy",
     Kind.BUDGET: "setBudget",
-    Kind.FOLLOWED: "followed",  # changes of a ZooKeeper that the tree followed
+    Kind.FOLLOWED: "followed",  # changes of the source that the tree followed
 }
 
 _EPHEMERAL = {CreateMode(mode).name for mode in EPHEMERAL_MODES}
