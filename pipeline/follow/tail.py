@@ -94,7 +94,7 @@ class Tail:
         """The place after the last transaction, in any log. Raises Unsettled."""
         holding = [file for file in logs if _named(file) <= self.zxid + 1]
         if not holding:
-            following = next((file for file in logs if follows(self.zxid, _named(file))), None)
+            following = next((file for file in logs if log.follows(self.zxid, _named(file))), None)
             if following is not None:
                 return self._start(following)
             where = f"begin with {Path(logs[0]).name}" if logs else "are not there"
@@ -146,7 +146,7 @@ class Tail:
 
     def _first_follows(self, file: str) -> bool:
         first = next(_whole_entries(file, log.HEADER_SIZE), None)
-        return first is not None and follows(self.zxid, log.zxid_at(first[0].body))
+        return first is not None and log.follows(self.zxid, log.zxid_at(first[0].body))
 
     def _entries(self, place: _Place) -> tuple[list[Entry], _Place, str | None, bool]:
         """Complete entries from a place on, the place after them, and the fault of what follows.
@@ -166,7 +166,7 @@ class Tail:
         for entry, checksum in _whole_entries(file, offset):
             at = log.zxid_at(entry.body)
             if at > self.zxid or found:
-                if not follows(zxid, at):
+                if not log.follows(zxid, at):
                     raise Unsettled(
                         f"{file}, byte {entry.offset}: transactions {zxid + 1:#x} to {at - 1:#x} are missing"
                         " before this"
@@ -206,11 +206,6 @@ class Tail:
                 " member fell behind and got a snapshot from its leader, or the log is not copied yet."
                 f" {_START_OVER}"
             )
-
-
-def follows(zxid: int, following: int) -> bool:
-    """Whether a transaction directly follows another; a new leader counts from 1 in its own epoch."""
-    return following == zxid + 1 or (following >> 32 > zxid >> 32 and following & 0xFFFFFFFF == 1)
 
 
 def _named(file: str) -> int:

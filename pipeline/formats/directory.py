@@ -364,9 +364,7 @@ class _LogState:
         expected = max(self._start, before or 0)
         if zxid <= expected:
             raise BadFile(file, offset, f"zxid {zxid:#x} comes after {expected:#x}")
-        # A new leader counts from 1 again in its own epoch.
-        follows = zxid == expected + 1 or (zxid >> 32 > expected >> 32 and zxid & 0xFFFFFFFF == 1)
-        if not follows:
+        if not log.follows(expected, zxid):
             flaw = BadFile(
                 file, offset, f"transactions {expected + 1:#x} to {zxid - 1:#x} are missing before this"
             )

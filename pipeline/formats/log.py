@@ -46,6 +46,11 @@ def zxid_of(name: str) -> int | None:
     return hexadecimal(name.removeprefix(PREFIX))
 
 
+def follows(zxid: int, following: int) -> bool:
+    """Whether a transaction directly follows another; a new leader counts from 1 in its own epoch."""
+    return following == zxid + 1 or (following >> 32 > zxid >> 32 and following & 0xFFFFFFFF == 1)
+
+
 def check_header(source: Source, file: str) -> None:
     """Raises BadFile if the file is not a log."""
     check_magic(bytes(source.buffer[:HEADER_SIZE]), file)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.follow.tail import Tail, Unsettled, follows
+from pipeline.follow.tail import Tail, Unsettled
 from pipeline.formats import log, transactions
 from pipeline.formats.errors import BadFile
 from tests.pipeline.follow.histories import creates
@@ -188,13 +188,3 @@ def test_what_is_no_log(member: Member) -> None:
     (member.folder / "log.1").write_bytes(b"nonsense" * 10)
     with pytest.raises(BadFile, match="is no transaction log"):
         member.tail().read()
-
-
-def test_an_epoch_begins_with_one() -> None:
-    assert follows(5, 6)
-    assert follows(5, (1 << 32) + 1)
-    assert follows((1 << 32) + 7, (3 << 32) + 1)
-    assert not follows(5, 5)
-    assert not follows(5, 7)
-    assert not follows(5, (1 << 32) + 2)
-    assert not follows((2 << 32) + 7, (1 << 32) + 1)

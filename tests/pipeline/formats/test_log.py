@@ -60,6 +60,16 @@ def test_names() -> None:
     assert log.zxid_of("snapshot.1") is None
 
 
+def test_an_epoch_begins_with_one() -> None:
+    assert log.follows(5, 6)
+    assert log.follows(5, (1 << 32) + 1)
+    assert log.follows((1 << 32) + 7, (3 << 32) + 1)
+    assert not log.follows(5, 5)
+    assert not log.follows(5, 7)
+    assert not log.follows(5, (1 << 32) + 2)
+    assert not log.follows((2 << 32) + 7, (1 << 32) + 1)
+
+
 def test_errors_travel_between_processes() -> None:
     for error in (BadFile("f", 3, "is bad"), BadSum("f", 3, "is bad")):
         copy = pickle.loads(pickle.dumps(error))
