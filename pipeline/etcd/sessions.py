@@ -4,10 +4,9 @@ Pure. ZooKeeperServer.generatePasswd seeds a java.util.Random, whose algorithm t
 """
 
 from pipeline.table import SessionRow
-from proxy.state.sessions import Session, hash_of
+from proxy.state.sessions import NO_HOLDER, Session, hash_of
 
 _UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
-_NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
 _SECRET = 0xB3415C00  # ZooKeeperServer.superSecret
 _BYTES = 16
 _MULTIPLIER = 0x5DEECE66D
@@ -17,7 +16,7 @@ _MASK = (1 << 48) - 1
 
 def session_of_row(row: SessionRow) -> Session:
     """The session as zketcd keeps it."""
-    return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
+    return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), NO_HOLDER)
 
 
 def unknown_session(session_id: int) -> Session:

@@ -1,13 +1,11 @@
 """What has become of a state since the last entry for its copy: changed znodes, and sessions."""
 
 from proxy.state.machine import Machine
+from proxy.state.sessions import NO_HOLDER
 from schema.followed import Followed
 from schema.pages import SessionValue
 from schema.paths import parent_of
 from schema.znode import Znode
-
-#: No incarnation: the first proxy of the copy gives the session its whole timeout.
-NOBODY = ""
 
 
 class Changed:
@@ -98,7 +96,7 @@ class Changed:
             self._values(acls - data, acl=True),
             self._values(self._changed - data - acls),
             [
-                SessionValue(session.id, session.timeout_ms, session.password_hash, NOBODY)
+                SessionValue(session.id, session.timeout_ms, session.password_hash, NO_HOLDER)
                 for session in (sessions[session_id] for session_id in sorted(self._opened))
             ],
             sorted(self._closed),

@@ -10,14 +10,13 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from codec.longs import unsigned
-from pipeline.follow.changed import NOBODY
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest, session_hash
 from proxy.state.followed import session_of_value
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.sessions import Session
+from proxy.state.sessions import NO_HOLDER, Session
 from schema.budgets import BudgetsValue, Rule, encode_rule
 from schema.entry import Kind, Request, encode_level, encode_terms
 from schema.followed import Followed
@@ -51,7 +50,7 @@ def kept_of(copy: Machine) -> Kept:
 def new_of(source: Machine, counted: Kept | None = None) -> Kept:
     """Of a copy that begins as the source is now. `counted`: it replaces a copy that has counted entries."""
     sessions = [
-        Session(each.id, each.timeout_ms, each.password_hash, NOBODY) for each in source.sessions.values()
+        Session(each.id, each.timeout_ms, each.password_hash, NO_HOLDER) for each in source.sessions.values()
     ]
     # The proxies that send to the source's log are not the copy's.
     budgets = source.budgets.value._replace(offsets={})

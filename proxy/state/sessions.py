@@ -2,6 +2,9 @@
 
 import hashlib
 
+#: The incarnation of a session that no proxy holds yet: the first proxy gives it the whole timeout.
+NO_HOLDER = ""
+
 
 class Session:
     """A client's session: which proxy has its connection, and the hash of the password that proves its owner.
