@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from codec.jute import OPEN_ACL
-from pipeline.table import ZNODES, AclRow, ZnodeRow
+from pipeline.table import ZNODE_NUMBERS, ZNODES, AclRow, ZnodeRow
 from proxy.state.node import Node
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
@@ -21,8 +21,8 @@ from schema.znode import Znode
 _ACL = ZnodeRow._fields.index("acl")
 _ROWS = 4096  # in one batch
 
-#: The numbers of a node in the order of a row, which is that of ZooKeeper's files and of its digest.
-stat_of: Callable[[Znode | Node], tuple[int, ...]] = attrgetter(*ZnodeRow._fields[3:])
+#: The numbers of a node, in the order of a row.
+stat_of: Callable[[Znode | Node], tuple[int, ...]] = attrgetter(*ZNODE_NUMBERS)
 
 
 def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = ZNODES) -> pa.RecordBatch:

@@ -36,6 +36,10 @@ class ZnodeRow(NamedTuple):
     owner: int  # StatPersisted's ephemeralOwner: a session's id, or a container's or TTL node's mark
 
 
+#: The numbers of a znode, in the order of ZooKeeper's files and of its digest.
+ZNODE_NUMBERS = ZnodeRow._fields[3:]
+
+
 class SessionRow(NamedTuple):
     """One session."""
 

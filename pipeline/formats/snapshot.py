@@ -17,7 +17,7 @@ from pipeline.formats import compression
 from pipeline.formats.compression import Source
 from pipeline.formats.errors import BadFile
 from pipeline.formats.text import decode, hexadecimal
-from pipeline.table import AclRow, SessionRow, ZnodeRow
+from pipeline.table import ZNODE_NUMBERS, AclRow, SessionRow, ZnodeRow
 
 PREFIX = "snapshot."
 
@@ -195,7 +195,7 @@ class SnapshotReader:
             path_text(run.paths[0], self._file, run.offsets[0]),
             run.data[0],
             None,
-            *(int(fixed[name]) for name in ZnodeRow._fields[3:]),
+            *(int(fixed[name]) for name in ZNODE_NUMBERS),
         )
         found(run.offsets[0], node, int(fixed["acl"]))
 

@@ -18,7 +18,7 @@ from pipeline.formats.errors import BadFile
 from pipeline.formats.snapshot import Nodes, SnapshotReader, path_text
 from pipeline.job import Runner
 from pipeline.sources.options import Options
-from pipeline.table import SESSIONS, ZNODES, AclRow, ZnodeRow
+from pipeline.table import SESSIONS, ZNODE_NUMBERS, ZNODES, AclRow, ZnodeRow
 
 # The plan contains the nodes that the logs change; so many in each partition.
 _NODES = 4000
@@ -125,7 +125,7 @@ class _NodeBatches:
                 self._acl_column(run, left_out),
                 *(
                     pyarrow.array(run.fixed[field.name].astype(field.type.to_pandas_dtype()))
-                    for field in list(ZNODES)[3:]
+                    for field in map(ZNODES.field, ZNODE_NUMBERS)
                 ),
             ],
             schema=ZNODES,

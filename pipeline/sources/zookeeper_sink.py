@@ -39,7 +39,7 @@ from pipeline.etcd import columns
 from pipeline.folders import check_writable, clear, named
 from pipeline.formats import log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
-from pipeline.table import ZNODES, AclRow, SessionRow
+from pipeline.table import ZNODE_NUMBERS, ZNODES, AclRow, SessionRow
 from proxy.support.files import new_file, sync_folder
 
 TRAILERS = ("seal", "digest", "full")
@@ -217,7 +217,7 @@ class _Task:
             return
         batch = without_members(batch.select(ZNODES.names).cast(ZNODES))
         fixed = numpy.zeros(batch.num_rows, snapshot.FIXED)
-        for name in ZNODES.names[3:]:
+        for name in ZNODE_NUMBERS:
             fixed[name] = batch.column(name).to_numpy()
         fixed["acl"] = self._acl_ids(batch.column("acl"))
         self._newest = max(self._newest, *(int(fixed[name].max()) for name in ("czxid", "mzxid", "pzxid")))
