@@ -2,6 +2,7 @@
 
 formats/  ZooKeeper's files as bytes: snapshot, transaction log, seals, digests, compression. Pure.
 table.py  the tables that all parts use: znodes, sessions, transactions; batches.py as Arrow (arrow.py).
+numbers.py   the type of narrow columns.
 job.py    what reads, writes and runs a job on a table's partitions.
 sources/  what reads and writes these tables in partitions: files, etcd, Parquet; and Spark's formats of them.
 live/     a running ensemble: walked over the wire, or asked for a snapshot.

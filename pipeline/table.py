@@ -5,16 +5,18 @@ pipeline.sources.spark.struct_of). Numbers, times and names are ZooKeeper's own:
 StatPersisted, TxnHeader. Times (`TIMES`) are milliseconds since 1970.
 """
 
-from types import NoneType, UnionType
+from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
+
+from pipeline.numbers import Int32
 
 
 class AclRow(NamedTuple):
     """One entry of an ACL."""
 
-    perms: int
+    perms: Int32
     scheme: str
     id: str
 
@@ -30,9 +32,9 @@ class ZnodeRow(NamedTuple):
     pzxid: int
     ctime: int
     mtime: int
-    version: int
-    created: int  # StatPersisted's cversion: children ever created, the next sequential suffix
-    aversion: int
+    version: Int32
+    created: Int32  # StatPersisted's cversion: children ever created, the next sequential suffix
+    aversion: Int32
     owner: int  # StatPersisted's ephemeralOwner: a session's id, or a container's or TTL node's mark
 
 
@@ -44,39 +46,30 @@ class SessionRow(NamedTuple):
     """One session."""
 
     id: int
-    timeout_ms: int
+    timeout_ms: Int32
 
 
 class TransactionRow(NamedTuple):
     """One transaction of the log; a multi's parts are rows of their own with the same zxid."""
 
     zxid: int
-    part: int  # position in a multi, from 0; -1 if the transaction is not a multi
+    part: Int32  # position in a multi, from 0; -1 if the transaction is not a multi
     session_id: int
-    cxid: int
+    cxid: Int32
     time: int
-    type: int  # ZooKeeper's OpCode of the transaction or part; -1 is an error
+    type: Int32  # ZooKeeper's OpCode of the transaction or part; -1 is an error
     path: str | None
     data: bytes | None
     acl: tuple[AclRow, ...] | None
-    version: int | None  # setData, setACL: the new one; check: the one expected, plus 1
-    parent_cversion: int | None  # creates: the parent's counter after it; None if the log has none
+    version: Int32 | None  # setData, setACL: the new one; check: the one expected, plus 1
+    parent_cversion: Int32 | None  # creates: the parent's counter after it; None if the log has none
     owner: int | None  # creates: the node's ephemeralOwner
-    timeout_ms: int | None  # createSession
-    error: int | None  # error: the code
+    timeout_ms: Int32 | None  # createSession
+    error: Int32 | None  # error: the code
     paths: tuple[str, ...] | None  # closeSession: the nodes that it deletes; None if the log does not say
     digest: int | None  # of the tree after it, as a signed long; on the last row of a transaction
     file: str  # the log's name
     offset: int  # of the entry in its file, bytes
-
-
-# Numbers of 32 bits; all others have 64.
-_NARROW = frozenset(
-    (
-        *("perms", "version", "created", "aversion", "timeout_ms"),
-        *("part", "cxid", "type", "parent_cversion", "error", "request", "version_before", "version_after"),
-    )
-)
 
 
 #: The columns of all tables that are times.
@@ -90,17 +83,20 @@ def schema_of(row: type) -> pa.Schema:
 
 def _fields_of(row: type) -> list[pa.Field]:
     found = []
-    for name, hint in get_type_hints(row).items():
-        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        found.append(pa.field(name, _type_of(name, kinds[0]), nullable=NoneType in kinds))
+    for name, hint in get_type_hints(row, include_extras=True).items():
+        optional = NoneType in get_args(hint)
+        kind = get_args(hint)[0] if optional else hint
+        found.append(pa.field(name, _type_of(kind), nullable=optional))
     return found
 
 
-def _type_of(name: str, kind: Any) -> pa.DataType:
+def _type_of(kind: Any) -> pa.DataType:
     if get_origin(kind) is tuple:
-        return pa.list_(pa.field("element", _type_of("", get_args(kind)[0]), nullable=False))
+        return pa.list_(pa.field("element", _type_of(get_args(kind)[0]), nullable=False))
+    if kind == Int32:
+        return pa.int32()
     if kind is int:
-        return pa.int32() if name in _NARROW else pa.int64()
+        return pa.int64()
     if kind in (str, bytes):
         return pa.string() if kind is str else pa.binary()
     return pa.struct(_fields_of(kind))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pipeline.numbers import Int32
 from proxy.log.load.replay import Place
 from proxy.state.feed import made_by, row, written
 from proxy.state.machine import Machine
@@ -19,8 +20,8 @@ class ChangeRow(NamedTuple):
     operation: str  # the request's
     change: str  # created, set, setACL, deleted
     path: str
-    version_before: int | None  # None: there was no znode
-    version_after: int | None  # None: there is none any more
+    version_before: Int32 | None  # None: there was no znode
+    version_after: Int32 | None  # None: there is none any more
     data: bytes | None  # what created and set have written
 
 

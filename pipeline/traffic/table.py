@@ -7,6 +7,8 @@ since 1970.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pipeline.numbers import Int32
+
 
 class Operation(NamedTuple):
     """One operation of a multi."""
@@ -38,10 +40,10 @@ class TrafficRow(NamedTuple):
     position: int | None  # of the entry: etcd's revision
     proxy: str | None  # the incarnation that appended the entry
     number: int | None  # of the entry, among those of its incarnation
-    request: int | None  # position in the entry, from 0
+    request: Int32 | None  # position in the entry, from 0
     identities: tuple[str, ...] | None  # of the client, each scheme:id
     # None for zketcd:
-    cxid: int | None  # of the request
+    cxid: Int32 | None  # of the request
     file: str | None  # the log's name
     offset: int | None  # of the entry in its file, bytes
 
