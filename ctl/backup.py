@@ -18,31 +18,19 @@ from typing import Any
 from cli.output import CommandFailed, Output, counted, size
 from codec.jute import OPEN_ACL, Acl
 from codec.seal import sealed_tail
-from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
+from codec.snapshot_file import END, OPEN_ACL_ID, pack_head, pack_node
 from ctl.program import Program, Tree
 from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.support.files import new_file, new_folder, sync_folder
 from schema.paths import parent_of
-from schema.znode import session_of
+from schema.znode import Znode, session_of
 from schema.zxids import next_epoch
 
 _PARTIAL = ".partial"
 _TIME = "%Y%m%dT%H%M%SZ"
 _TOGETHER = 1000  # znodes of one write
-
-
-class _Parent:
-    """A node whose ephemerals are left out: its children have changed last at the backup's zxid."""
-
-    def __init__(self, node: Node, zxid: int) -> None:
-        self.pzxid = max(node.pzxid, zxid)
-        self.data = node.data
-        self.czxid, self.mzxid = node.czxid, node.mzxid
-        self.ctime, self.mtime = node.ctime, node.mtime
-        self.version, self.aversion, self.created = node.version, node.aversion, node.created
-        self.owner = node.owner
 
 
 def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int, now: datetime) -> Output:
@@ -124,10 +112,13 @@ def _chunks(
     for start in range(0, len(paths), _TOGETHER):
         records = []
         for path in paths[start : start + _TOGETHER]:
-            node: Stored = nodes[path]
-            acl = acls[nodes[path].acl]
+            node: Node | Znode = nodes[path]
+            acl = acls[node.acl]
             if path in parents:
-                node = _Parent(nodes[path], zxid)
+                # Its ephemerals are left out: its children have changed last at the backup's zxid.
+                parent = Znode(*node.fields())
+                parent.pzxid = max(parent.pzxid, zxid)
+                node = parent
             records.append(pack_node(path, node, acl))
         yield b"".join(records)
     yield END
