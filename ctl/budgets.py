@@ -85,7 +85,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(tree: Tree, given: Any) -> Output:
     if (given.action == "list") == bool(given.budgets):
-        tree.options.error(
+        tree.parser.error(
             "budget list takes no BUDGET" if given.budgets else f"budget {given.action} needs a BUDGET"
         )
     if given.action == "list":

@@ -251,7 +251,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(tree: Tree, given: Any) -> Output:
     """What is left is found in etcd, and removed by a client."""
-    with tree_to_write(given, tree.options, tree.machine) as (machine, client):
+    with tree_to_write(given, tree.parser, tree.machine) as (machine, client):
         found = find(machine, given.path, given.replica, given.hours, clock_ms())
         goes: list[Left] = []
         if client:

@@ -43,13 +43,13 @@ def parser(command: str) -> Any:
 
 def main(arguments: Sequence[str], command: str) -> int:
     """Run one command; the exit code."""
-    options = parser(command)
-    given = options.parse_args(arguments)
-    tree = Tree(given, options, Access(endpoints(given), access_of(given, options)))
+    made = parser(command)
+    given = made.parse_args(arguments)
+    tree = Tree(given, made, Access(endpoints(given), access_of(given, made)))
     if command in PAST and given.archive:
         tree = _past(tree)
     elif command in PAST and given.at != "now":
-        options.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
+        made.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
@@ -74,7 +74,7 @@ def _past(tree: Tree) -> Tree:
     try:
         wanted = moment(given.at, clock_ms())
     except ValueError as error:
-        tree.options.error(f"argument --at: {error}")
+        tree.parser.error(f"argument --at: {error}")
 
     def load() -> Machine:
         try:

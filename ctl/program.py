@@ -34,10 +34,10 @@ _RETRY = 0.2  # seconds between two tries to reach etcd
 class Tree:
     """The tree in etcd that a command line names, as it is now. The methods block."""
 
-    def __init__(self, given: Any, options: Any, access: Access) -> None:
-        """`options`: the parser that has read the command line; its `error` ends the process."""
+    def __init__(self, given: Any, parser: Any, access: Access) -> None:
+        """`parser` has read the command line; its `error` ends the process."""
         self.given = given
-        self.options = options
+        self.parser = parser
         self.access = access
         self.keys = Keyspace(given.prefix)
 
@@ -90,7 +90,7 @@ class Past(Tree):
     """The tree as it was once: today's proxies know nothing of it."""
 
     def __init__(self, tree: Tree, load: Callable[[], Machine]) -> None:
-        super().__init__(tree.given, tree.options, tree.access)
+        super().__init__(tree.given, tree.parser, tree.access)
         self._load = load
 
     def machine(self) -> Machine:
