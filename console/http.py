@@ -1,4 +1,4 @@
-"""The console on the admin port: routes, logins, statuses, headers. What is answered is decided in `answers`."""
+"""The console on the admin port: routes, logins, statuses, headers. `answers` decides what is answered."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The type of a narrow column. Some rows that have such columns are used without Arrow, which table.py needs."""
+"""The type of a narrow column: table.py needs Arrow, and some rows with such columns are used without it."""
 
 from typing import Annotated
 

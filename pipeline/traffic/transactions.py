@@ -9,7 +9,7 @@ from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 from schema.znode import kind_of
 
-#: The modes that make a kind of znode, the sequential one last. No mode is both for containers and sequential.
+#: The modes that make a kind of znode, the sequential one last. No mode is of sequential containers.
 _MODES = {
     "persistent": (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL),
     "ephemeral": (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL),
