@@ -22,11 +22,11 @@ from pipeline.etcd.reach import reached
 from pipeline.etcd.read import TreeAt, sessions
 from pipeline.folders import check_writable
 from pipeline.follow.outward import Options, mirror
+from pipeline.job import Runner, Table, Writer
 from pipeline.jobs import census
 from pipeline.jobs.census import Ending
 from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import archived, in_etcd, of_state
-from pipeline.job import Runner, Table, Writer
 from pipeline.running import runner as running
 from pipeline.sources import parquet
 from pipeline.sources.options import local_path

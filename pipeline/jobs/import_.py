@@ -18,13 +18,13 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
 from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
+from pipeline.job import Runner, Table
 from pipeline.jobs import census
 from pipeline.jobs.census import Census, Ending
 from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import Origin, origin_of
 from pipeline.options import check_trees
 from pipeline.progress import Reporter
-from pipeline.job import Runner, Table
 from pipeline.running import runner as running
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow

@@ -20,10 +20,10 @@ from codec.longs import hex64, signed
 from pipeline.errors import Failure
 from pipeline.etcd import columns
 from pipeline.formats.directory import Survey
+from pipeline.job import Runner, Table
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
-from pipeline.job import Runner, Table
 from pipeline.running import runner as running
 from schema.paths import ROOT, prefix_of
 from schema.znode import kind_of

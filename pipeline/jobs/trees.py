@@ -27,10 +27,10 @@ from pipeline.etcd.tree import changed_of, outline_of
 from pipeline.formats import directory
 from pipeline.formats.directory import Survey
 from pipeline.formats.errors import GAP
+from pipeline.job import Table
 from pipeline.live import admin
 from pipeline.live.walk import LOSSES, Walk, node_count
 from pipeline.progress import Reporter
-from pipeline.job import Table
 from pipeline.sources.options import Options, options_of
 from pipeline.sources.parquet import ParquetReader, RemoteParquet, local_path
 from pipeline.sources.zketcd_tree import ZketcdReader

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from cli.output import one_line, show
 from pipeline.errors import Failure
+from pipeline.job import Runner
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
-from pipeline.job import Runner
 from pipeline.running import runner as running
 from schema.paths import CONFIG
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from pipeline.buckets import Buckets
 from pipeline.errors import MissingPackage
+from pipeline.job import Assign, Meter, Runner, Table, Work, expected_rows
 from pipeline.options import MOST_BYTES, MOST_ROWS
 from pipeline.progress import Reporter
-from pipeline.job import Assign, Meter, Runner, Table, Work, expected_rows
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_files import ZnodeReader

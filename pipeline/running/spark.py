@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark import RDD, TaskContext
 from pyspark.sql import SparkSession
 
-from pipeline.progress import Count, Reporter
 from pipeline.job import Assign, Meter, Table, Work, expected_rows
+from pipeline.progress import Count, Reporter
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session

@@ -22,8 +22,8 @@ from pipeline.formats import digest, directory, log, snapshot, transactions
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.progress import Reporter
 from pipeline.job import Table
+from pipeline.progress import Reporter
 from pipeline.running.runner import Here
 from pipeline.table import ZNODES, AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of

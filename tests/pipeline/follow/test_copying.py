@@ -20,6 +20,7 @@ from pipeline.follow import copying, finishing, output, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
+from pipeline.follow.copying import follow
 from pipeline.follow.finishing import Asked
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.inward import Directory
@@ -28,7 +29,6 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource, Reading
-from pipeline.follow.copying import follow
 from pipeline.follow.target import Origin, position_of, state_of
 from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log import slices

@@ -8,9 +8,9 @@ from archive.past.feed import Gone
 from codec import client as zk
 from codec.jute import Acl
 from pipeline.etcd.limits import Limits
+from pipeline.follow.copying import follow
 from pipeline.follow.lost import promote
 from pipeline.follow.options import Options
-from pipeline.follow.copying import follow
 from pipeline.follow.target import position_of
 from tests.archive.test_feed import lines_in
 from tests.pipeline.follow.test_copying import KEYS, World

@@ -11,12 +11,12 @@ from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import finishing, from_archive
+from pipeline.follow.copying import follow
 from pipeline.follow.finishing import Asked
 from pipeline.follow.from_archive import InArchive, Polls
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.copying import follow
 from pipeline.follow.target import Origin
 from schema.record import Seal
 from tests.pipeline.follow.test_copying import KEYS, LEVEL, World

@@ -17,12 +17,12 @@ from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import target
+from pipeline.follow.copying import follow
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import list_lost, promote, seal_source
 from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
-from pipeline.follow.copying import follow
 from pipeline.follow.target import position_of
 from proxy.etcd.model import Get
 from proxy.log.load import start

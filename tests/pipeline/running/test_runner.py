@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lab.servers.process import REPOSITORY
-from pipeline.options import MOST_BYTES, MOST_ROWS
 from pipeline.job import Table
+from pipeline.options import MOST_BYTES, MOST_ROWS
 from pipeline.running.runner import reason_for_spark
 from pipeline.sources.parquet import RemoteParquet
 from tests.pipeline.trees import SAMPLES, MemoryReader, node, write_parquet, write_snapshot

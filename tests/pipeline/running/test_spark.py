@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from lab.servers import EtcdServer
 from pipeline.etcd.options import Connection
 from pipeline.etcd.record import record_of
+from pipeline.job import Table
 from pipeline.jobs.failure import reason_of
 from pipeline.jobs.trees import directory_of
 from pipeline.progress import Count, Reporter
-from pipeline.job import Table
 from pipeline.running.runner import Here
 from pipeline.running.spark import BySpark, take
 from pipeline.sources.options import options_of
