@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from archive.files.names import Snapshot
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.errors import BadValue
@@ -61,7 +62,13 @@ def captured(machine: Machine) -> Pages:
     return Pages(list(made.node_pages), list(made.session_pages), made.state, made.digest)
 
 
-def load(value: bytes) -> Machine:
-    """The state, compared with its digest. Raises BadValue, UnknownLevel."""
+def load(name: Snapshot, value: bytes) -> Machine:
+    """The state, compared with its digest and with the file's name. Raises BadValue, UnknownLevel."""
     pages = decode(value)
-    return capture.load(pages.nodes, pages.sessions, pages.state, pages.digest)
+    machine = capture.load(pages.nodes, pages.sessions, pages.state, pages.digest)
+    if (machine.entries, machine.zxid) != (name.at.entries, name.at.zxid):
+        raise BadValue(
+            f"its name and its content are about other states: it has {machine.entries} entries and zxid"
+            f" 0x{machine.zxid:x}"
+        )
+    return machine

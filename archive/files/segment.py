@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from archive.files.names import Point
+from archive.files.names import Point, Segment
 from schema.compression import unwrap, wrap
 from schema.entry import Written
 from schema.errors import BadValue
@@ -116,6 +116,14 @@ def decode(value: bytes) -> Content:
         for row in zip(entry, request, kind, zxid, paths, before, after, size_before, size_after, strict=True)
     ]
     return Content(Point(*points[:4]), Point(*points[4:]), digest, records, list(clocks), changes)
+
+
+def load(name: Segment, value: bytes) -> Content:
+    """The content of the file of this name. Raises BadValue, also for the content of another one."""
+    content = decode(value)
+    if (content.start.entries, content.end) != name:
+        raise BadValue("its name and its content are about other entries")
+    return content
 
 
 def _records(count: int) -> Struct:

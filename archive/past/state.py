@@ -51,7 +51,7 @@ def base(store: Store, way: Way) -> Machine:
     """The nearest snapshot that can be read. Raises ArchiveError, StoreError."""
     for snapshot in way.snapshots:
         try:
-            return container.load(store.get(way.run.path(snapshot)))
+            return container.load(snapshot, store.get(way.run.path(snapshot)))
         except (BadValue, UnknownLevel) as error:
             log.error("%s cannot be read: %s", way.run.path(snapshot), error)
     raise ArchiveError("no snapshot before that moment can be read (see the errors above)")
@@ -61,7 +61,7 @@ def read(store: Store, run: Run, each: Segment) -> Content:
     """A segment. Raises ArchiveError, StoreError."""
     name = run.path(each)
     try:
-        return segment.decode(store.get(name))
+        return segment.load(each, store.get(name))
     except BadValue as error:
         raise ArchiveError(
             f"{name} cannot be read: {error}. `zketcd archive verify` lists all damage"

@@ -102,7 +102,7 @@ def _state(store: Store, run: Run, entries: int) -> Machine:
     snapshot = run.snapshot_before(entries)[0]
     with uncollected():
         try:
-            machine = container.load(store.get(run.path(snapshot)))
+            machine = container.load(snapshot, store.get(run.path(snapshot)))
         except (BadValue, UnknownLevel) as error:
             raise ArchiveError(f"{run.path(snapshot)} cannot be read: {error}") from error
         for each in run.segments:

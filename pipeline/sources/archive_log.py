@@ -187,7 +187,7 @@ def _rows(store: Store, options: ArchiveOptions, stretch: Stretch) -> Iterator[l
             reached = max(reached, content.end.entries)
         return
     with uncollected():
-        machine = _loaded(store, run.path(stretch.base))
+        machine = _loaded(store, run, stretch.base)
         for each in stretch.segments:
             rows: list[TrafficRow] = []
             content = past.read(store, run, each)
@@ -206,12 +206,12 @@ def _wanted(options: ArchiveOptions, stretch: Stretch, content: Content) -> tupl
     return max(stretch.first, first), min(stretch.end, end)
 
 
-def _loaded(store: Store, name: str) -> Machine:
+def _loaded(store: Store, run: Run, base: Snapshot) -> Machine:
     try:
-        return container.load(store.get(name))
+        return container.load(base, store.get(run.path(base)))
     except (BadValue, UnknownLevel) as error:
         raise ArchiveError(
-            f"{name} cannot be read: {error}. The option results=false reads the log without it"
+            f"{run.path(base)} cannot be read: {error}. The option results=false reads the log without it"
         ) from error
 
 
