@@ -13,7 +13,7 @@ import pytest
 from archive.archiver import archiver
 from archive.archiver.archiver import Archiver, OtherTree
 from archive.files.catalog import Catalog, NotArchived, Run
-from archive.files.moment import moment, shown, time
+from archive.files.moment import NOW, moment, shown, time
 from archive.files.names import parse
 from archive.files.small_files import encode_prefix
 from archive.files.store import Directory, StoreError, store_of
@@ -24,7 +24,7 @@ from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader, rows_of
-from proxy.support.environment import Clock
+from proxy.support.environment import HOST, Clock
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
 from tests.proxy.etcd import admin
 from tests.proxy.log import trees
@@ -253,6 +253,32 @@ async def test_a_proxy_whose_clock_is_ahead_hides_nothing(
     assert deletion.deletes.nodes == 1
     with pytest.raises(NotArchived):
         state_at(store, time(int((host.seconds + 3600) * 1000)))
+
+
+class _Ahead(Clock):
+    """The clock of a host that is an hour ahead."""
+
+    time = staticmethod(lambda: HOST.clock.time() + 3600)
+
+
+async def test_the_newest_run_is_the_last_one_though_the_clock_was_ahead_before(tmp_path: Path) -> None:
+    store = Directory(str(tmp_path / "archive"))
+    tree = await trees.Tree().make("a")
+
+    async def archived(count: int, clock: Clock = HOST.clock) -> None:
+        await tree.create("a", f"/{count}")
+        archiving = asyncio.create_task(Archiver(tree.etcd, tree.keys, store, clock=clock).run())
+        await until(lambda: any(run.end.entries == count for run in _runs(store)))
+        archiving.cancel()
+        await asyncio.gather(archiving, return_exceptions=True)
+
+    await archived(2, _Ahead())
+    (run,) = _runs(store)
+    (store.root / run.path(run.segments[-1])).write_bytes(b"damaged")
+    for count in (3, 4):
+        await archived(count)
+        assert f"/{count}" in state_at(store, NOW).tree.nodes
+    assert len(_runs(store)) == 2, "it goes on"
 
 
 @pytest.mark.parametrize("damage", ["cut", "of other entries", "missing"])
