@@ -22,6 +22,8 @@ from schema.paths import ROOT, parent_of
 
 Row = dict[str, Any]
 
+_END = "\r\n"  # of a line of CSV, while it is made
+
 
 class Column(NamedTuple):
     """`type`: of Arrow: string, binary, int32, int64, time (milliseconds), strings, or bool."""
@@ -147,17 +149,18 @@ def comma_separated(rows: Iterator[Row], columns: tuple[Column, ...]) -> Iterato
     """CSV with a header; lists are joined by spaces, and null is an empty field."""
     names = [name for column in columns for name in _names(column)]
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    # Clients choose texts: only with this end of a line is one quoted that has a carriage return.
+    writer = csv.DictWriter(stream, names, lineterminator=_END)
     writer.writeheader()
+    yield _taken(stream)
     for row in rows:
         texts = _texts(row)
         writer.writerow({k: " ".join(v) if isinstance(v, list) else v for k, v in texts.items()})
         yield _taken(stream)
-    yield _taken(stream)
 
 
 def _taken(stream: io.StringIO) -> bytes:
-    text = stream.getvalue()
+    text = stream.getvalue().removesuffix(_END) + "\n"
     stream.seek(0)
     stream.truncate()
     return text.encode("utf-8", "backslashreplace")

@@ -1,5 +1,7 @@
 """What a table shows to whom: as much as ZooKeeper shows to a client with the same identities."""
 
+import csv
+import io
 from typing import Any
 
 import pytest
@@ -67,3 +69,14 @@ def test_the_history_is_of_znodes_that_may_be_read_now(machine: Machine) -> None
     seen = ["/seen", "/seen/gone", "/gone", "/gone/too"]
     assert [path for path in paths if rows.may_see(machine, path, STRANGER)] == seen
     assert [path for path in paths if rows.may_see(machine, path, (AMY,))] == paths
+
+
+def test_a_client_adds_no_row_to_a_table(machine: Machine) -> None:
+    """Many readers of CSV end a row at a carriage return without quotes."""
+    data = "x\r/hers,forged"
+    machine.tree.attach("/ours", make_node(data.encode(), SEEN_BY_ALL, *[0] * 9))
+    text = b"".join(rows.comma_separated(rows.tree(machine, "/", STRANGER), rows.TREE)).decode()
+    found = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["path"] for row in found] == list(_rows(machine, STRANGER))
+    assert [row["data"] for row in found if row["path"] == "/ours"] == [data]
+    assert text.count("\r") == 1
