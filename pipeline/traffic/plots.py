@@ -26,6 +26,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
+    "text.parse_math": False,  # a path may have dollar signs
     "text.color": "#222222",
     "axes.labelcolor": _GREY,
     "axes.edgecolor": "#bbbbbb",

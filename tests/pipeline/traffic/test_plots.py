@@ -9,7 +9,7 @@ import pytest
 from pipeline.traffic import plots
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Report, made
-from tests.pipeline.traffic.rows import lively
+from tests.pipeline.traffic.rows import lively, traffic
 
 pytestmark = pytest.mark.long
 
@@ -45,3 +45,12 @@ def test_one_picture() -> None:
     assert picture.shape[1] == 1080
     empty = matplotlib.image.imread(io.BytesIO(plots.png(report(empty=True))))
     assert empty.shape[0] < picture.shape[0]
+
+
+def test_a_path_is_no_formula() -> None:
+    """Clients choose paths, and what is between dollar signs may be no formula that can be drawn."""
+    with closing(Database()) as database:
+        database.add([traffic("setData", r"/a$\b$", bytes=1)])
+        found = made("logs", database.query, 10)
+    assert r"/a$\b$" in plots.svgs(found)["traffic_prefixes"]
+    assert plots.png(found)
