@@ -99,7 +99,7 @@ def decode_lag(value: bytes) -> Lag:
     members = unpack_json(value, "the lag of the tree that follows")
     try:
         return Lag(number(members["level_ms"]), number(members["behind"]), number(members.get("zxid", 0)))
-    except (KeyError, TypeError) as error:
+    except (KeyError, ValueError) as error:
         raise BadValue(f"the lag of the tree that follows is wrong: {error!r}") from None
 
 
@@ -127,7 +127,7 @@ def decode_sign(value: bytes) -> Sign:
             number(members["cluster_id"]),
             text(members["prefix"]),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, ValueError) as error:
         raise BadValue(f"the sign of life of the standby's follower is wrong: {error!r}") from None
 
 

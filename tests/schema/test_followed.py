@@ -1,12 +1,25 @@
 """What a followed ZooKeeper has changed: every value comes back, every cut is refused."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import OPEN_ACL
 from schema.errors import BadValue
-from schema.followed import Counts, Followed, counts_of, decode_followed, encode_followed
+from schema.followed import (
+    Counts,
+    Followed,
+    Lag,
+    Sign,
+    counts_of,
+    decode_followed,
+    decode_lag,
+    decode_sign,
+    encode_followed,
+)
+from schema.json_values import pack_json
 from schema.pages import SessionValue
 from schema.znode import Znode, stat_of
 from tests.schema.strategies import LONGS, fields
@@ -65,3 +78,10 @@ def test_cut_and_lengthened_ones_are_refused() -> None:
         decode_followed(body + b"\0")
     with pytest.raises(BadValue, match="1 deleted paths instead of 2"):
         decode_followed(body.replace("/b/ä\0/b".encode(), "/b/ä./b".encode()))
+
+
+@pytest.mark.parametrize("decode", [decode_lag, decode_sign])
+def test_members_of_other_types_are_refused(decode: Callable[[bytes], Lag | Sign]) -> None:
+    """Any other error would end a proxy that reads them."""
+    with pytest.raises(BadValue, match="is wrong"):
+        decode(pack_json(dict.fromkeys((*Lag._fields, *Sign._fields), [])))
