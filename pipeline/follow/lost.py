@@ -26,6 +26,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Get
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
+from proxy.state.level import UnknownLevel
 from proxy.state.recording import Recorded, What, keep_changes
 from proxy.support.tasks import together
 from schema.entry import Request
@@ -135,6 +136,8 @@ async def list_lost(source: Source, etcd: Etcd, keys: Keyspace, write: Callable[
 
     try:
         await together([reading.run(), _list(reading, counted)])
+    except UnknownLevel as error:
+        raise Failure(f"{source.name}: {error}") from error
     except _Listed:
         if not written:
             print_progress(f"{source.name} has no change that {keys.prefix.decode()} lacks")

@@ -27,6 +27,7 @@ from pipeline.follow.target import position_of
 from proxy.etcd.model import Get
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
+from schema.entry import Kind, Request, encode_level
 from schema.record import Seal
 from tests.pipeline.follow.running import Stopped, at_each_txn
 from tests.pipeline.follow.test_copying import KEYS, World
@@ -262,3 +263,10 @@ async def test_nothing_is_lost_in_a_move(world: World, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert "one is sealed at position" in told.out
     assert "not sealed yet" not in told.err
+
+
+async def test_a_level_of_a_later_release(world: World) -> None:
+    await promote(world.etcd, KEYS, Limits())
+    await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(99))])
+    with pytest.raises(Failure, match=r"etcd://one/t: .* start a newer release"):
+        await listed(world)
