@@ -220,7 +220,7 @@ class _Beginning:
         clock = min([now, *(decode_entry(kv.value).clock for kv in entries[:1])]) if machine.entries else 0
         start = Point(machine.entries, 0 if current is None else current.position, machine.zxid, clock)
         # Runs follow each other by their names, also if the clock was ahead when the last one began.
-        first = now if last is None else max(now, last.begun + 1)
+        first = now if last is None else max(now, last.begun + 1000)
         begun = datetime.fromtimestamp(first / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
         name = f"{begun}Z-{cluster:016x}"
         if last is not None and start.entries <= last.end.entries:
