@@ -142,9 +142,11 @@ class Directory:
             (self.root / name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        # Another writer may be writing what is new.
+        # Another writer may be writing what is new. In other folders nothing is the archive's.
         with _reported(f"tidy {self.root}"):
-            for part in (*self.root.glob("*/.*"), *self.root.glob(f".{CLOCK}.*")):
+            runs = [each for each in self.root.glob("*") if is_run(each.name)]
+            parts = [part for run in runs for part in run.glob(".*.*")]
+            for part in (*parts, *self.root.glob(f".{CLOCK}.*")):
                 with contextlib.suppress(FileNotFoundError):
                     if time.time() - part.stat().st_mtime > _LEFT_OVER:
                         part.unlink()

@@ -242,6 +242,18 @@ def test_a_directory(tmp_path: Path) -> None:
         store_of("ftp://host/path")
 
 
+def test_what_others_hide_in_their_folders_stays(tmp_path: Path) -> None:
+    """They may be beside the runs, as on a volume for all backups."""
+    theirs = tmp_path / "other" / ".profile.1"
+    folder = tmp_path / "other" / ".git.1"
+    folder.mkdir(parents=True)
+    theirs.write_bytes(b"theirs")
+    for each in (theirs, folder):
+        os.utime(each, (0, 0))
+    store_of(str(tmp_path)).tidy()
+    assert theirs.exists()
+
+
 def test_an_object_store(tmp_path: Path) -> None:
     """The library's own directories stand for the stores that it knows."""
     for folder in ("one", "other"):
