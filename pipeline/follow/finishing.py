@@ -16,6 +16,7 @@ from pipeline.follow.output import print_progress
 from pipeline.follow.target import Position, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
+from schema.errors import BadValue
 from schema.json_values import boolean, number, pack_json, unpack_json
 from schema.keys import Keyspace
 
@@ -37,8 +38,14 @@ async def asked(etcd: Etcd, keys: Keyspace) -> tuple[Asked, int] | None:
     found = (await read(etcd, Get(keys.finish))).kvs
     if not found:
         return None
-    members = unpack_json(found[0].value, "the request for the end of following")
-    wanted = Asked(number(members["zxid"]), boolean(members["keep_sessions"]), boolean(members["answered"]))
+    what = "the request for the end of following"
+    members = unpack_json(found[0].value, what)
+    try:
+        wanted = Asked(
+            number(members["zxid"]), boolean(members["keep_sessions"]), boolean(members["answered"])
+        )
+    except (KeyError, ValueError) as error:
+        raise BadValue(f"{what} is wrong: {error!r}") from None
     return wanted, found[0].mod_revision
 
 

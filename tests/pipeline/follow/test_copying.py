@@ -46,7 +46,9 @@ from schema.entry import (
     encode_level,
     encode_terms,
 )
+from schema.errors import BadValue
 from schema.followed import decode_followed, decode_lag, decode_sign, encode_followed
+from schema.json_values import pack_json
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
@@ -622,6 +624,12 @@ async def test_a_running_follower_is_asked_while_clients_write(world: World) -> 
         await asyncio.sleep(0.001)
     assert await asyncio.wait_for(asked, 60) == await asyncio.wait_for(running, 60) == DONE
     assert {f"/n{number}" for number in range(1, acknowledged + 1)} < (await moved(world)).tree.nodes.keys()
+
+
+async def test_a_request_to_finish_of_another_form(world: World) -> None:
+    world.etcd.store.txn(Txn((), (Put(KEYS.finish, pack_json({"keep_sessions": True, "answered": True})),)))
+    with pytest.raises(BadValue, match="the request for the end of following is wrong"):
+        await finishing.asked(world.etcd, KEYS)
 
 
 async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World) -> None:
