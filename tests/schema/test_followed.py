@@ -84,4 +84,4 @@ def test_cut_and_lengthened_ones_are_refused() -> None:
 def test_members_of_other_types_are_refused(decode: Callable[[bytes], Lag | Sign]) -> None:
     """Any other error would end a proxy that reads them."""
     with pytest.raises(BadValue, match="is wrong"):
-        decode(pack_json(dict.fromkeys((*Lag._fields, *Sign._fields), [])))
+        decode(pack_json({name: [] for name in (*Lag._fields, *Sign._fields)}))
