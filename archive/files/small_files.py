@@ -7,6 +7,7 @@ from archive.files.catalog import Run
 from archive.files.names import COMPLETE, Point
 from archive.files.store import Missing, Store
 from schema.errors import BadValue
+from schema.json_values import number
 
 
 def encode_complete(at: Point) -> bytes:
@@ -17,8 +18,9 @@ def encode_complete(at: Point) -> bytes:
 def decode_complete(value: bytes) -> Point:
     """The reverse. Raises ValueError."""
     try:
-        return Point(**json.loads(value))
-    except TypeError as error:
+        members = json.loads(value)
+        return Point(*[number(members[name]) for name in Point._fields])
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 

@@ -19,8 +19,9 @@ from archive.files import index, segment
 from archive.files.catalog import Catalog, NotArchived
 from archive.files.index import Index
 from archive.files.moment import By, moment, shown
-from archive.files.names import Point, Segment, Snapshot, parse
+from archive.files.names import COMPLETE, Point, Segment, Snapshot, parse
 from archive.files.segment import Change, Content
+from archive.files.small_files import complete_up_to
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
 from archive.past.verify import verify
@@ -350,3 +351,25 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(StoreError, match=f"cannot list {tmp_path}/{_RUN}: Permission denied"):
         store.list()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"", b"5", b"[]", b"{}", b"[" * 100_000),
+        *(
+            b'{"entries": %b, "position": 1, "zxid": 1, "clock": 1}' % number
+            for number in (b'"9"', b"9.5", b"null", b"Infinity")
+        ),
+    ],
+)
+def test_up_to_where_a_run_is_complete_is_not_believed_if_it_is_no_point(
+    tmp_path: Path, value: bytes
+) -> None:
+    """It is the one file that is written again and again, and has no checksum."""
+    store = Directory(str(tmp_path))
+    for name in files(Snapshot(point(0)), Segment(0, point(10))):
+        store.put(name, b"x")
+    store.put(f"{_RUN}/{COMPLETE}", value)
+    (run,) = Catalog(store.list()).runs
+    assert complete_up_to(store, run) == point(10)
