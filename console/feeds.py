@@ -144,7 +144,7 @@ class Feeds:
 
     def _job(self, wanted: Selection, after: Id) -> dict[str, Any]:
         return {
-            **self.source.place,
+            **self.source.tree_access,
             "log_format": form_in_use(),
             "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             "url": self.source.url,

@@ -38,7 +38,7 @@ Caller = Callable[[web.Request], Awaitable[Call]]
 class Source(NamedTuple):
     """Where the tables come from."""
 
-    place: Mapping[str, Any]  # how to reach etcd, and the prefix
+    tree_access: Mapping[str, Any]  # how a child reaches the tree
     url: str  # the archive; "" for none
     at: str  # the moment that this server shows; "" for the present
 
@@ -87,7 +87,7 @@ class Tables:
             raise Refused(400, "the past needs an archive: start the proxy with --archive")
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         return {
-            **self._source.place,
+            **self._source.tree_access,
             "log_format": form_in_use(),
             "log_level": level,
             "url": self._source.url,

@@ -498,7 +498,7 @@ def _report_serving(config: Config, server: Server, endpoints: Sequence[str], li
 
 
 def _report_ready(what: str, listeners: Listeners) -> None:
-    """Report to systemd and on the terminal that clients are served."""
+    """Clients are served: collect rarely from now on, and report to systemd and on the terminal."""
     collect_rarely()
     notify(READY)
     _print_line(f"ready: {what}, {_admin_address(listeners.get('admin'))}")
