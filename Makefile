@@ -156,6 +156,10 @@ storms: setup-dev ## Simulate 200 stormy hours on two cores; a second run of the
 	@exec $(VENV)/python -m proof.simulation --worlds stormy --hours 200 --processes 2 \
 		--record build/storms-$$(git describe --always --dirty).jsonl $(ARGS)
 
+.PHONY: hours
+hours: setup-test ## Load three proxies on one etcd for 100 minutes, amid upgrades and kills: does anything grow? The next run goes on; ARGS="--minutes 20"
+	@exec $(VENV)/python -m bench.hours $(ARGS)
+
 .PHONY: fuzz
 fuzz: setup-dev ## Fuzz what takes bytes from clients, etcd and ZooKeeper's files, until it is stopped or finds something
 	@exec $(VENV)/python -m proof.fuzzing $(ARGS)

@@ -12,8 +12,8 @@ Way of one measurement:
 
 `documents` writes the tables of what was found into the documents.
 
-`scenarios` holds what is no plain load: idle sessions, a million znodes, a far etcd, long requests; `stages`
-runs the proxy alone, to show what its parts cost.
+`scenarios` holds what is no plain load: idle sessions, a million znodes, a far etcd, long requests; `hours`
+looks for what grows; `stages` runs the proxy alone, to show what its parts cost.
 
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.
