@@ -30,7 +30,7 @@ $(STAMPS)/runtime: requirements/runtime.txt $(STAMPS)/created
 	@$(PIP) -r requirements/runtime.txt
 	@touch $@
 
-$(STAMPS)/pipeline: requirements/pipeline.txt $(STAMPS)/runtime
+$(STAMPS)/pipeline: requirements/pipeline.txt $(STAMPS)/pipeline-small
 	@echo "installing Spark and what the data pipeline needs into .venv (pyspark alone is 450 MB)"
 	@$(PIP) -r requirements/pipeline.txt
 	@touch $@
@@ -66,8 +66,8 @@ $(STAMPS)/gssapi-tests: requirements/gssapi-tests.txt $(STAMPS)/gssapi $(STAMPS)
 	@$(PIP) -r requirements/gssapi-tests.txt
 	@touch $@
 
-$(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
-	@echo "installing the locked development dependencies into .venv (about 1 GB, with Spark and a ClickHouse)"
+$(STAMPS)/dev: requirements/dev.txt $(STAMPS)/pipeline $(STAMPS)/grpcio $(STAMPS)/otel $(STAMPS)/archive
+	@echo "installing the locked development dependencies into .venv (about 1 GB with the above and a ClickHouse)"
 	@$(PIP) -r requirements/dev.txt
 	@touch $@
 
@@ -232,9 +232,10 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 
 # One lock for all versions of Python. It does not name the registry or mirror of whoever runs this.
 LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
-	--fork-strategy fewest --generate-hashes
+	--fork-strategy fewest --generate-hashes --no-annotate
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio otel archive gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio otel archive gssapi pipeline-small pipeline dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	$(VENV)/python tools/nest_locks.py
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

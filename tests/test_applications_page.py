@@ -7,7 +7,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "applications.md"
-LOCK = REPOSITORY / "requirements" / "dev.txt"
+_PINS = "".join(lock.read_text() for lock in (REPOSITORY / "requirements").glob("*.txt"))
 
 # The cells of a row: application, versions, how, what was seen.
 _ROWS = [
@@ -16,7 +16,7 @@ _ROWS = [
     if line.startswith("| ")
 ][2:]
 
-# Where the version comes from the lock file: the row's application and the package.
+# Where the version comes from a lock file: the row's application and the package.
 _LOCKED = {
     "ClickHouse": "chdb",
     "Spark, standalone masters": "pyspark",
@@ -42,6 +42,6 @@ def test_every_application_was_tried_in_a_named_way() -> None:
 @pytest.mark.parametrize("application", _LOCKED)
 def test_the_version_is_the_locked_one(application: str) -> None:
     (versions,) = (row[1] for row in _ROWS if row[0] == application)
-    pin = re.search(rf"^{_LOCKED[application]}==(\S+)", LOCK.read_text(), re.M)
+    pin = re.search(rf"^{_LOCKED[application]}==(\S+)", _PINS, re.M)
     assert pin
     assert pin[1] in re.findall(r"[\d.]+\d", versions)

@@ -145,6 +145,12 @@ def test_the_debian_package_is_clean(packages: Packages) -> None:
             for link in re.findall(r"\]\(([\w./-]+)[)#]", page.read_text()):
                 assert os.path.normpath(Path(name).parent / link) in files, (name, link)
     assert {f"{documents}/docs/operating.md", f"{documents}/README.md"} <= set(files)
+    locks = Path("/usr/share/zketcd")
+    for name in files:
+        if name.startswith(f"{locks}/") and name.endswith(".txt"):
+            lock = REPOSITORY / "requirements" / Path(name).name
+            for other in re.findall(r"^-r (.*)$", lock.read_text(), re.MULTILINE):
+                assert f"{locks}/{other}" in files, (name, other)
     assert any(name.endswith("/console/static/index.html") for name in files)
     content = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", packages.older], check=True, capture_output=True

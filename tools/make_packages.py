@@ -46,6 +46,7 @@ _FILES = {
     "deploy/debian/copyright": (f"{_DOC}/copyright", 0o644),
     "deploy/monitoring/alerts.yml": (f"{_DOC}/examples/alerts.yml", 0o644),
     "deploy/monitoring/dashboard.json": (f"{_DOC}/examples/dashboard.json", 0o644),
+    "requirements/runtime.txt": ("usr/share/zketcd/runtime.txt", 0o644),
     "requirements/pipeline.txt": ("usr/share/zketcd/pipeline.txt", 0o644),
     "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
     "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),

@@ -33,7 +33,7 @@ for version in $versions; do
         continue
     fi
     home=.cache/python-$version
-    if [ ! "$home/installed" -nt requirements/dev.txt ]; then
+    if [ ! -e "$home/installed" ] || [ -n "$(find requirements -newer "$home/installed")" ]; then
         echo "installing the locked development dependencies into $home"
         PYTHON=$python tools/create_venv.sh "$home"
         "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes \
