@@ -377,10 +377,8 @@ _SPECIAL_XIDS: dict[type, int] = {
 
 
 def writes(request: Request) -> bool:
-    """Return whether success of a request that the comparisons send makes a new zxid; see also `_WRITES`."""
-    return isinstance(
-        request, Create | CreateContainer | CreateTtl | DeleteContainer | Delete | SetData | SetAcl | Multi
-    )
+    """Return whether success of a request that the comparisons send makes a new zxid."""
+    return isinstance(request, (*_CHANGES, Multi))
 
 
 def encode(request: Request, xid: int) -> bytes:
@@ -410,10 +408,11 @@ def encode_body(request: Request) -> bytes:
     return b"".join(_PACK[name](getattr(request, name)) for name in layout.split())
 
 
+_CHANGES = (Create, CreateContainer, CreateTtl, DeleteContainer, Delete, SetData, SetAcl)
 _WRITES: Mapping[int, type] = {
     _LAYOUTS[kind][0]: kind
     for kind in (
-        *(Create, CreateContainer, CreateTtl, DeleteContainer, Delete, SetData, SetAcl, Check, CloseSession),
+        *(*_CHANGES, Check, CloseSession),
         *(CheckNotExists, CreateIfNotExists, RemoveRecursive, CheckStat, TryRemove),
     )
 } | {wire.CREATE2: Create}

@@ -5,12 +5,13 @@ from random import Random
 import pytest
 
 from codec import client as zk
-from codec.constants import ErrorCode
+from codec.constants import ErrorCode, OpCode
 from proof.simulation.features import ROOT, any_request, identity
 from proof.simulation.knobs import USERS
 from proof.simulation.naive_judge import NaiveJudge
 from proxy.state import budgets, transaction
-from proxy.state.ops import delete, remove_recursive, set_acl
+from proxy.state.operation import WriteOperation
+from proxy.state.ops import ROWS, delete, remove_recursive, set_acl
 from schema.budgets import encode_rule
 from schema.entry import Identity, Kind, Request, Rules, encode_forget, encode_node_due
 from tests.proxy.state.world import HOME, Open, World, request_of
@@ -100,6 +101,15 @@ def test_the_machine_does_what_the_naive_zookeeper_does() -> None:
         ErrorCode.NO_CHILDREN_FOR_EPHEMERALS,
     } <= judged.errors
     assert judged.judge.compared > _COUNT
+
+
+def test_the_clients_send_every_write() -> None:
+    """What they do not send is never judged."""
+    chance = Random(7)
+    sent = {any_request(chance).opcode for _ in range(_COUNT)}
+    # `mix` sends checks, in multis, and syncs; each client closes sessions; and no reconfig succeeds.
+    elsewhere = {OpCode.CHECK, OpCode.SYNC, OpCode.CLOSE_SESSION, OpCode.RECONFIG}
+    assert {opcode for opcode, row in ROWS.items() if isinstance(row, WriteOperation)} == sent | elsewhere
 
 
 @pytest.mark.parametrize("module", [delete, set_acl, remove_recursive], ids=lambda module: module.__name__)

@@ -6,15 +6,18 @@ tests/faults/test_determinism.py compares processes with other hash seeds.
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from codec.constants import OpCode
+from lab.oracle import requests as oracle
 from proof.simulation.naive_judge import naive_tree
-from proxy.state.ops import EXTENDED
+from proxy.state.operation import WriteOperation
+from proxy.state.ops import EXTENDED, ROWS
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from schema.entry import EntryWriter, Kind, decode_entry
 from tests.proxy.state.long_history import HOLDERS
-from tests.proxy.state.requests import SESSIONS, requests
+from tests.proxy.state.requests import SESSIONS, parts, requests
 from tests.proxy.state.world import (
     RULES,
     Ask,
@@ -33,6 +36,7 @@ from tests.proxy.state.world import (
     request_of,
     sampled,
 )
+from tests.table import one_by_one
 
 _holders = st.sampled_from(HOLDERS)
 _sessions = st.sampled_from(SESSIONS)
@@ -45,6 +49,20 @@ said: st.SearchStrategy[Said] = st.one_of(
 )
 entries = st.lists(st.tuples(_holders, st.lists(said, max_size=6)), max_size=8)
 _OPENED: tuple[str, list[Said]] = ("p1", [Open(session) for session in SESSIONS])
+# create2 differs from create in its reply; sync and reconfig change nothing.
+_NOT_ASKED = (OpCode.CREATE2, OpCode.SYNC, OpCode.RECONFIG)
+_WRITES = [
+    (opcode, row)
+    for opcode, row in ROWS.items()
+    if isinstance(row, WriteOperation) and opcode not in _NOT_ASKED
+]
+_AMONG_MANY = settings(max_examples=2000, derandomize=True, database=None, phases=[Phase.generate])
+
+
+@one_by_one(("opcode", "row"), _WRITES)
+def test_histories_have_every_write(opcode: int, row: WriteOperation) -> None:
+    for strategy in [requests] * (not row.only_part) + [parts] * row.part:
+        find(strategy, lambda request: oracle.opcode(request) == opcode, settings=_AMONG_MANY)
 
 
 @pytest.mark.parametrize("pause", [NO_PAUSE, Pause(Lengths(every=1))], ids=["at a stretch", "with pauses"])
