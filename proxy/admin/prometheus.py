@@ -25,6 +25,7 @@ from proxy.admin.facts import OPERATIONS, Facts
 from proxy.admin.subject import ArchiveFacts, Subject
 from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.log.status import LogStatus
+from proxy.state.watches import COMPARED
 from proxy.support import logs
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.support.metrics import PlainMetric, of_copy
@@ -49,8 +50,8 @@ _GAUGES = {
     "outstanding_requests": "requests in the log without an answer so far",
     "uptime": "ms since the start",
     "znode_count": "nodes of the tree, the root twice as in ZooKeeper",
-    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, beyond"
-    " 50,000 paths twice",
+    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, but twice"
+    f" if more than {COMPARED:,} watches are not of the most frequent kind",
     "ephemerals_count": "ephemeral nodes of all sessions",
     "approximate_data_size": "bytes of all data and paths",
     "global_sessions": "sessions of all proxies",

@@ -24,7 +24,8 @@ from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 _MERGED_PER_STEP = 16  # watchers
-_COMPARED = 4_000  # of the smaller tables, which takes about a millisecond
+#: So many watches, of the smaller tables, are compared to count them: that takes about a millisecond.
+COMPARED = 4_000
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
 
@@ -244,7 +245,7 @@ class WatchTable:
         lasting = self.persistent.by_path.get(path) if self._some_last else None
         return dict.fromkeys((*taken, *lasting)) if lasting else taken
 
-    # -- for administrators: all except `total` count data watches only, as ZooKeeper does--------------------
+    # -- for administrators: except `total` and `held`, all count data watches only, as ZooKeeper does --------
     # What is watched in two ways counts once, unless there is too much to compare.
 
     def counts(self) -> tuple[int, int, int]:
@@ -287,7 +288,7 @@ def _distinct(tables: Sequence[Mapping[_Key, object]]) -> int:
     """How many different keys the tables have together. Iterates over all tables except the largest."""
     largest, *others = sorted(tables, key=len, reverse=True)
     count = sum(map(len, others))
-    if count <= _COMPARED:
+    if count <= COMPARED:
         count = len({key for table in others for key in table if key not in largest})
     return len(largest) + count
 
@@ -296,7 +297,7 @@ def _pairs(tables: Iterable[_Table]) -> int:
     """How many pairs of a connection and a path the tables hold together."""
     held = [table.by_watcher for table in tables if table.by_watcher]
     counts = sorted(sum(map(len, table.values())) for table in held)
-    if sum(counts[:-1]) > _COMPARED:
+    if sum(counts[:-1]) > COMPARED:
         return sum(counts)
     return sum(
         (-1) ** (size - 1) * _common(some)
