@@ -265,7 +265,7 @@ def _digest(reader: Reader) -> int | None:
     return int(total) if version == _DIGEST_VERSION else None
 
 
-# Writing, for tests and for tools that make logs.
+# Writing: the log that `pipeline.follow.files` makes.
 
 
 def pack(parts: Sequence[TransactionRow]) -> bytes:
@@ -313,4 +313,6 @@ def _pack_body(row: TransactionRow) -> bytes:
         return path + acl + version
     if kind == OpCode.CHECK:
         return path + version
-    return path
+    if kind in (OpCode.DELETE, OpCode.DELETE_CONTAINER):
+        return path
+    raise AssertionError(f"no body of transaction type {kind}")

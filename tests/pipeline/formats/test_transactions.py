@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import OpCode
-from codec.jute import from_text
+from codec.jute import INT, from_text
 from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import BytesSource
 from pipeline.formats.errors import BadFile
@@ -121,10 +121,8 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
 @one_by_one(
     ("row", "reason"),
     [
-        (transaction(9, OpCode.PING), "unknown type 11"),
         (transaction(9, OpCode.CHECK, "/a"), "unknown type 13"),
         (transaction(9, OpCode.SET_ACL, "/a", part=0), "unknown type 7"),
-        (transaction(9, OpCode.MULTI, part=0), "unknown type 14"),
         (transaction(9, OpCode.DELETE), "a path is null"),
         (transaction(9, OpCode.CLOSE_SESSION, paths=("/a", "")), "path '' does not begin with /"),
         (transaction(9, OpCode.CREATE, "a", data=b"", owner=0), "path 'a' does not begin with /"),
@@ -134,6 +132,22 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
 def test_what_no_server_writes_is_an_error(row: TransactionRow, reason: str) -> None:
     with pytest.raises(BadFile, match=rf"f, byte 3: .*{reason}"):
         list(transactions.rows(Entry(3, transactions.pack([row])), "f", ""))
+
+
+@one_by_one(("part", "kind"), [(-1, OpCode.PING), (0, OpCode.MULTI), (0, OpCode.RECONFIG)])
+def test_an_unknown_type_is_an_error(part: int, kind: OpCode) -> None:
+    body = transactions.pack([transaction(9, OpCode.DELETE_CONTAINER, "/a", part=part)])
+    delete, other = INT.pack(OpCode.DELETE_CONTAINER), INT.pack(kind)
+    assert body.count(delete) == 1
+    with pytest.raises(BadFile, match=f"f, byte 3: .*unknown type {kind}"):
+        list(transactions.rows(Entry(3, body.replace(delete, other)), "f", ""))
+
+
+@one_by_one("kind", OpCode)
+def test_all_types_that_are_read_are_written_too(kind: OpCode) -> None:
+    with contextlib.suppress(BadFile):
+        transactions.kind_of(Entry(3, HEADER[:-4] + INT.pack(kind)), "f")
+        transactions.pack([transaction(9, kind, "/a")])
 
 
 @pytest.mark.parametrize("part", [-1, 0])
