@@ -137,7 +137,7 @@ class Meter(Pause):
     @override
     def expect(self, steps: int) -> None:
         if self.refuses and steps > self.lengths.at_once:
-            raise TooLong
+            raise TooLong(steps)
 
     @property
     def total(self) -> float:

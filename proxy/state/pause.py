@@ -24,7 +24,11 @@ Item = TypeVar("Item")
 
 
 class TooLong(Exception):
-    """This read takes too long to be done at once. Nothing was changed."""
+    """This read takes too long to be done at once. Nothing was changed. `steps`: it takes more than these."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
 
 
 class TooMuch(Exception):
@@ -177,7 +181,7 @@ class AtOnce(Pause):
     @override
     def expect(self, steps: int) -> None:
         if steps > self.lengths.at_once:
-            raise TooLong
+            raise TooLong(steps)
 
 
 class Briefly(AtOnce):

@@ -38,7 +38,6 @@ from proxy.state.ops.expected import expect_children, expect_data, expect_nothin
 from proxy.state.ops.get_all_children_number import get_all_children_number
 from proxy.state.ops.get_ephemerals import get_ephemerals
 from proxy.state.ops.keeper_lists import (
-    DESCRIBED_PER_STEP,
     FILTERED_PER_STEP,
     expect_described,
     filtered_list,
@@ -54,7 +53,7 @@ from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
-from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_subtree
+from proxy.state.ops.steps import of_acl, of_bytes, of_owned, of_part, of_subtree
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.watch_requests import (
     add_watch,
@@ -71,8 +70,9 @@ _alone = partial(ReadOperation, alone=True)
 def _names(answer: AnswerRead, plain: AnswerPart | None = None, word: str = "") -> ReadOperation:
     """A list of the names of a node's children."""
     part = ReadPart(read_path_watch, expect_children(PACKED_PER_STEP), plain)
-    steps = of_children(PACKED_PER_STEP)
-    return ReadOperation(answer, steps, sees=Sees.NAMES, part=part, counted="get_children", word=word)
+    return ReadOperation(
+        answer, of_part(part), sees=Sees.NAMES, part=part, counted="get_children", word=word
+    )
 
 
 _SINGLE: Mapping[int, ReadOperation] = {
@@ -123,20 +123,22 @@ _WRITES: Mapping[int, WriteOperation] = {
 
 # What ClickHouse Keeper adds.
 
+_FILTERED = ReadPart(read_filtered_list, expect_children(FILTERED_PER_STEP))
+_DESCRIBED = ReadPart(read_list_with_stat_and_data, expect_described)
 _KEEPER_SINGLE: Mapping[int, ReadOperation] = {
     KeeperOpCode.FILTERED_LIST: _alone(
         filtered_list,
-        of_children(FILTERED_PER_STEP),
+        of_part(_FILTERED),
         sees=Sees.NAMES,
         cost=Cost.SEARCH,
-        part=ReadPart(read_filtered_list, expect_children(FILTERED_PER_STEP)),
+        part=_FILTERED,
         counted="get_children",
     ),
     KeeperOpCode.LIST_WITH_STAT_AND_DATA: _alone(
         list_with_stat_and_data,
-        of_children(DESCRIBED_PER_STEP),
+        of_part(_DESCRIBED),
         cost=Cost.SEARCH,
-        part=ReadPart(read_list_with_stat_and_data, expect_described),
+        part=_DESCRIBED,
         counted="get_children",
     ),
     KeeperOpCode.LIST_RECURSIVE: _alone(list_recursive, of_subtree, cost=Cost.SEARCH, counted="get_children"),

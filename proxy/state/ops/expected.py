@@ -1,6 +1,6 @@
 """What a part of a multiRead will take, to be added to that of the parts before it. May raise TooLong.
 
-`steps` has the same figures for single reads: change both. A list of Keeper's is one of `expect_list` too.
+By `steps.of_part` also what the same read takes alone. A list of Keeper's is one of `expect_list` too.
 """
 
 from collections.abc import Callable

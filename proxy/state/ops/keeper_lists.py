@@ -18,8 +18,9 @@ from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import demand
 from schema.znode import session_of
 
-#: So many children are filtered, or described, in about the time of one step.
-FILTERED_PER_STEP, DESCRIBED_PER_STEP = 4, 2
+# So many children are described, or filtered, in about the time of one step.
+_DESCRIBED_PER_STEP = 2
+FILTERED_PER_STEP = 4
 # So many names are compared in that time.
 _COMPARED_PER_STEP = 8
 
@@ -73,7 +74,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
 
 def expect_described(reading: Reading, fields: tuple[str, bool, int, bool, bool], steps: int) -> int:
     """What list_with_stat_and_data will take."""
-    return expect_list(reading, fields[0], steps, DESCRIBED_PER_STEP, with_data=fields[-1])
+    return expect_list(reading, fields[0], steps, _DESCRIBED_PER_STEP, with_data=fields[-1])
 
 
 def list_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -4,13 +4,14 @@ If the write were in the log, and the read took long, the log could not be appli
 What cannot be known without the work itself counts as `MANY`.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from codec.jute import Reader
 from codec.packets import decode_path
 from proxy.state.node import Node
-from proxy.state.operation import Client, Reading
-from proxy.state.pause import BYTES_PER_STEP, Pause
+from proxy.state.operation import Client, CountSteps, Reading, ReadPart
+from proxy.state.pause import BYTES_PER_STEP, Pause, TooLong
 from proxy.state.rights import Rights
 from schema.paths import ROOT
 
@@ -25,16 +26,15 @@ def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -
     return len(frame) // _BYTES_PER_ITEM
 
 
-def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
-    """A list of a node's children, of which so many are one step."""
+def of_part(part: ReadPart) -> CountSteps:
+    """As many as the read takes as a part of a multiRead."""
 
     def count(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
-        node = _node(reading, frame, position)
-        if node is None:
-            return 0
-        steps = len(node.children or ()) // per_step
-        # Of more children than are listed at once, the names need not be looked at.
-        return steps if steps > reading.pause.lengths.at_once else steps + node.names_size() // BYTES_PER_STEP
+        fields = part.decode(Reader(frame, position))
+        try:
+            return part.expect(reading, fields, 0)
+        except TooLong as error:
+            return error.steps
 
     return count
 

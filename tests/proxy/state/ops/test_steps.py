@@ -2,7 +2,7 @@
 
 import pytest
 
-from codec.constants import OpCode
+from codec.constants import KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab import records
@@ -40,8 +40,8 @@ _ASKED: dict[int, tuple[bytes, bytes]] = {
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """A wide node, a long ACL, and a client with many ephemeral nodes."""
-    of = Sizes(wide=17_000, deep=0, heavy=0, heavy_bytes=0, entries=3000, identities=0, ephemerals=2000,
+    """A wide node, one with much data below it, a long ACL, and a client with many ephemeral nodes."""
+    of = Sizes(wide=17_000, deep=0, heavy=5, heavy_bytes=1 << 20, entries=3000, identities=0, ephemerals=2000,
                watches=0, watchers=0, lengths=0, quotas=0)  # fmt: skip
     return World(of, LARGE, Lines())
 
@@ -66,6 +66,16 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
         pass
     finally:
         world.client.session_id %= 9
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_the_data_of_a_list_counts_if_it_is_wanted(with_data: bool, world: World) -> None:
+    reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
+    opcode = KeeperOpCode.LIST_WITH_STAT_AND_DATA
+    packet = records.body(opcode, path="/heavy", withData=with_data)
+    count = EXTENDED.reads[opcode].steps
+    assert count is not None
+    assert (count(reading, world.client, packet, 0) > LARGE.lengths.at_once) is with_data
 
 
 @pytest.mark.parametrize("opcode", [opcode for opcode, read in EXTENDED.reads.items() if not read.steps])
