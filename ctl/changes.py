@@ -13,10 +13,11 @@ from ctl.sessions import add_id
 from ctl.visitor import append, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT, Registered, incarnation_of, living_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
-from proxy.log.upkeep.truncation import Overtaken, applied_in, until_known
+from proxy.log.upkeep.truncation import Overtaken, applied_in
 from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.support.environment import clock_ms
@@ -98,7 +99,7 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
         Compare(key, kv.mod_revision),
     )
     txn = Txn(compares, (Txn((), (Put(key, encode_void(clock_ms())),)),))
-    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+    answer = await until_known(etcd.txn, txn, TIMEOUT)
     if not answer.succeeded:
         raise CommandFailed(
             f"entry {number} of {incarnation} was changed or truncated, the tree's record was put, or a proxy"

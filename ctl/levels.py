@@ -16,8 +16,8 @@ from ctl.program import Program, Tree
 from ctl.visitor import visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Put, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look, servable
-from proxy.log.upkeep.truncation import until_known
 from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.support.environment import clock_ms
@@ -70,7 +70,7 @@ async def raise_level(
             ),
             (Put(key, writer.finish(clock_ms(), 0, 0, 0)), Put(keys.tree, encode_record(raised))),
         )
-        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(etcd.txn, txn, TIMEOUT)
         if not answer.succeeded and (await look(etcd, keys)).record != raised:
             raise CommandFailed(
                 "a proxy was started, or a snapshot was published, at the same moment. Run the command again"

@@ -11,9 +11,9 @@ from ctl.program import Program, Tree
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, EtcdError, Put, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, look
 from proxy.log.seal import seal
-from proxy.log.upkeep.truncation import until_known
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 
@@ -41,7 +41,7 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
     open_again = encode_record(found.record._replace(complete=True, seal=None))
     put = Txn((), (Put(keys.tree, open_again),))
     txn = Txn((Compare(keys.tree, found.pair.mod_revision),), (put, Delete(keys.proxies, keys.proxies_end)))
-    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+    answer = await until_known(etcd.txn, txn, TIMEOUT)
     if not answer.succeeded and (await look(etcd, keys)).record != found.record._replace(
         complete=True, seal=None
     ):

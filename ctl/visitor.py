@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.record import TIMEOUT, Registered, complete, look
-from proxy.log.upkeep.truncation import until_known
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST, Randomness, clock_ms
 from proxy.support.tasks import Tasks
@@ -44,12 +44,12 @@ async def visit(
         value = encode_proxy(ProxyValue(tuple(sorted(levels)), version, visits=True))
         revision = 0
         while not revision:
-            found = await until_known(lambda: look(etcd, keys))
+            found = await until_known(look, etcd, keys)
             complete(found, keys)
             assert found.pair is not None
             known = Compare(keys.tree, found.pair.mod_revision)  # as for a proxy: another one may have a seal
             txn = Txn((Compare(key, 0), known), (Put(key, value, lease),), (Get(key, keys_only=True),))
-            answer = await until_known(lambda txn=txn: etcd.txn(txn, TIMEOUT))  # type: ignore[misc]
+            answer = await until_known(etcd.txn, txn, TIMEOUT)
             revision = answer.revision
             if not answer.succeeded:
                 (there,) = answer.responses
@@ -77,5 +77,5 @@ async def append(etcd: Etcd, keys: Keyspace, request: tuple[int, int, bytes]) ->
             (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
             (Put(key, writer.finish(clock_ms(), 0, 0, 0)),),
         )
-        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(etcd.txn, txn, TIMEOUT)
         return answer.succeeded or bool((await etcd.range(Get(key, keys_only=True), TIMEOUT)).kvs)

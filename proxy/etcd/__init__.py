@@ -7,6 +7,7 @@ model          transactions, ranges, watch messages and errors, as plain values 
 client         these methods over gRPC
 rpc            which member gets a call; what is asked again; errors and measurements
 asking         requests that need a task
+repeating      requests that are sent again until their outcome is known
 failures       what an error message means: refused for certain, or outcome unknown (pure)
 wire, rpc_pb2  the values as bytes of etcd's protocol, and back (wire is pure, rpc_pb2 generated)
 transport      what a channel is (pure)

@@ -8,8 +8,8 @@ acknowledged lies before it.
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Put, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.record import TIMEOUT, TreeSealed, complete, look
-from proxy.log.upkeep.truncation import until_known
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 
@@ -22,7 +22,7 @@ async def seal(etcd: Etcd, keys: Keyspace, where: Seal) -> int:
     there is no complete tree, EtcdError.
     """
     while True:
-        found = await until_known(lambda: look(etcd, keys))
+        found = await until_known(look, etcd, keys)
         try:
             record = complete(found, keys)
         except TreeSealed as error:
@@ -36,7 +36,7 @@ async def seal(etcd: Etcd, keys: Keyspace, where: Seal) -> int:
         txn = Txn(
             (Compare(keys.tree, found.pair.mod_revision),), (put, Delete(keys.proxies, keys.proxies_end))
         )
-        answer = await until_known(lambda txn=txn: etcd.txn(txn, TIMEOUT))  # type: ignore[misc]
+        answer = await until_known(etcd.txn, txn, TIMEOUT)
         if answer.succeeded:
             return answer.revision
         # Either the answer to an earlier try was lost, or the record was put for another reason.

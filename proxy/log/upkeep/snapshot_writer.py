@@ -18,6 +18,7 @@ import uvloop
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.follow.catch_up import Compacted, Loaded, ReadsAsOf
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
@@ -28,7 +29,6 @@ from proxy.log.upkeep.truncation import (
     delete_pages,
     drop_incarnation,
     truncate_log,
-    until_known,
 )
 from proxy.state import capture
 from proxy.support import child
@@ -127,7 +127,7 @@ async def _write_pages(
         began = asyncio.get_running_loop().time()
         # In an inner Txn, which etcd's quota check ignores: a snapshot leads to free space.
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
-        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(etcd.txn, txn, TIMEOUT)
         if not answer.succeeded:
             raise WriterGone(f"the incarnation {writer.incarnation} that the snapshot is written for is over")
         size += len(value)
@@ -170,7 +170,7 @@ async def _publish(
         Compare(keys.state_page(ref.name), state_revision),  # else another process has deleted these pages
     )
     txn = Txn(compares, (Txn((), (Put(keys.tree, encode_record(record)),)),))
-    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+    answer = await until_known(etcd.txn, txn, TIMEOUT)
     found = await look(etcd, keys)
     # If the answer to the first try was lost, the second try finds the record changed by the first.
     if found.record != record or found.pair is None:

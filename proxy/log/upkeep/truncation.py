@@ -7,12 +7,11 @@ stops. None puts anything, so etcd's quota lets them pass.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
-from typing import TypeVar
+from collections.abc import Collection, Mapping
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Op, Txn
+from proxy.etcd.model import Compare, Delete, Get, Op, Txn
+from proxy.etcd.repeating import until_known
 from proxy.log.follow.catch_up import first_entry
 from proxy.log.foreign import ours
 from proxy.log.record import TIMEOUT
@@ -24,33 +23,18 @@ from schema.record import TreeRecord
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 ENTRIES_AT_ONCE = 2000
 PAGES_AT_ONCE = 200
 _PAUSE = 0.05  # seconds between two chunks
-_RETRY = 0.2
-_TRIES = 50
 
 
 class Overtaken(Exception):
     """The record has changed, since another snapshot was written; or etcd was compacted meanwhile."""
 
 
-async def until_known(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
-    for _ in range(_TRIES):
-        try:
-            return await request()
-        except EtcdUnknown as error:
-            log.debug("trying again: %s", error)
-            await asyncio.sleep(_RETRY)
-    return await request()
-
-
 async def applied_in(etcd: Etcd, keys: Keyspace, name: str) -> dict[str, int] | None:
     """The last number of each incarnation in a snapshot's state; None if that cannot be read."""
-    page = await until_known(lambda: etcd.range(Get(keys.state_page(name)), TIMEOUT))
+    page = await until_known(etcd.range, Get(keys.state_page(name)), TIMEOUT)
     if not page.kvs:
         return None
     try:
@@ -69,7 +53,7 @@ async def truncate_log(etcd: Etcd, keys: Keyspace, record: Compare, applied: Map
     for incarnation, last in sorted(applied.items()):
         start, _ = keys.entries_of(incarnation)
         beyond = keys.entry(incarnation, last + 1)
-        first = await until_known(partial(first_entry, etcd, keys, start, beyond))
+        first = await until_known(first_entry, etcd, keys, start, beyond)
         if first is None:
             continue
         number = first.number
@@ -92,7 +76,7 @@ async def delete_pages(etcd: Etcd, keys: Keyspace, named: TreeRecord, record: Co
     """
     kept = {ref.name for ref in (named.current, named.previous) if ref is not None}
     get = Get(keys.snapshots, keys.snapshots_end, keys_only=True)
-    found = await until_known(lambda: etcd.range(get, TIMEOUT))
+    found = await until_known(etcd.range, get, TIMEOUT)
     pages: dict[str, list[bytes]] = {}
     for kv in ours(keys, found.kvs):
         name = kv.key[len(keys.snapshots) :].decode().partition("/")[0]
@@ -146,10 +130,10 @@ async def drop_incarnation(etcd: Etcd, keys: Keyspace, incarnation: str, applied
     start, end = keys.entries_of(incarnation)
     compares = (Compare(keys.proxy(incarnation), 0), Compare(keys.entry(incarnation, applied + 1), 0))
     txn = Txn(compares, (Delete(start, end),))
-    return (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded
+    return (await until_known(etcd.txn, txn, TIMEOUT)).succeeded
 
 
 async def _delete(etcd: Etcd, compares: Collection[Compare], deletes: Collection[Op]) -> None:
     txn = Txn(list(compares), list(deletes))
-    if not (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded:
+    if not (await until_known(etcd.txn, txn, TIMEOUT)).succeeded:
         raise Overtaken("the tree's record has changed")

@@ -189,9 +189,9 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
         if step == "put tree":
             client.fates.append(Fate.LATE)
 
-    async def once(request: Callable[[], Awaitable[object]]) -> object:
+    async def once(request: Callable[..., Awaitable[object]], *arguments: object) -> object:
         try:
-            return await request()
+            return await request(*arguments)
         except EtcdUnknown as error:
             raise Crash from error
 

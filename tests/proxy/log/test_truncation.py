@@ -1,13 +1,11 @@
 """Deletions in chunks, each under the record; the hard cases are in test_snapshot_writer."""
 
-from unittest import mock
-
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
+from proxy.etcd.model import Compare, Delete, Put, Txn, TxnResult
 from proxy.log.upkeep import truncation as module
-from proxy.log.upkeep.truncation import Overtaken, applied_in, delete_pages, truncate_log, until_known
+from proxy.log.upkeep.truncation import Overtaken, applied_in, delete_pages, truncate_log
 from schema.keys import snapshot_name
 from tests.proxy.log.trees import Tree
 
@@ -103,19 +101,3 @@ async def test_a_state_page_that_cannot_be_read_truncates_nothing(caplog: pytest
     tree.change(Put(tree.keys.state_page("1-x"), b"torn"))
     assert await applied_in(tree.etcd, tree.keys, "1-x") is None
     assert "cannot be read" in caplog.text
-
-
-async def test_requests_are_repeated_while_their_outcome_is_unknown() -> None:
-    tries = 0
-
-    async def request() -> int:
-        nonlocal tries
-        tries += 1
-        if tries < 3:
-            raise EtcdUnknown("later")
-        return tries
-
-    assert await until_known(request) == 3
-    tries = -10
-    with mock.patch.object(module, "_TRIES", 2), pytest.raises(EtcdUnknown):
-        await until_known(request)
