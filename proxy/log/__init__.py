@@ -10,7 +10,7 @@ The path of a write, by the names to search for:
     Appender._pump             there is room for one more Txn              append/appender.py
     Outbox.cut                 all that waits becomes one entry, numbered  append/outbox.py
     Combining.begin            alone, or with other proxies' entries       combine/combining.py
-    Incarnation.append         its Txn: two compares and one put           append/registration.py
+    Incarnation.txn_of         its Txn: two compares and one put           append/registration.py
       - - - etcd - - -         the entry has a revision now, its position
     LogFollower._take_message  the watch delivers it, to every proxy       follow/log_follower.py
     LogOrder.items_of          it takes its place in the order             follow/log_order.py

@@ -254,7 +254,7 @@ class Appender:
         """Send an entry by a Txn of its own, unless its incarnation is over."""
         if self._incarnation is not None and sent in self._running:
             sent.began = self._clock.perf_counter()  # perhaps later: a combiner has not appended it
-            txn = self._incarnation.append(sent)
+            txn = self._incarnation.txn_of(sent)
             self._etcd.begin_txn(txn, _TIMEOUTS[0], partial(self._answered, sent))
 
     def _answered(self, sent: Sent, outcome: TxnResult | EtcdError, seconds: float | None = None) -> None:
@@ -293,7 +293,7 @@ class Appender:
             sent.attempts += 1
             self._stats.resent += 1
             started = self._clock.perf_counter()
-            answer = await _answer_to(self._etcd, incarnation.append(sent), timeout)
+            answer = await _answer_to(self._etcd, incarnation.txn_of(sent), timeout)
             seconds = self._clock.perf_counter() - started
         if incarnation.is_denied_by(answer):
             self._give_up(sent, incarnation, "its key is gone")

@@ -100,7 +100,7 @@ class Incarnation:
 
     # -- its Txns ------------------------------------------------------------------------------------------
 
-    def append(self, sent: Sent) -> Txn:
+    def txn_of(self, sent: Sent) -> Txn:
         """The Txn that appends an entry, or its replacement.
 
         It can be sent any number of times (rule 2.2): the first compare fails once the incarnation

@@ -34,8 +34,8 @@ class Offer(NamedTuple):
     appended: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
 
 
-def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
-    """The Txn that appends entries, as `Incarnation.append` would each of them, or none if one cannot be.
+def txn_of_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
+    """The Txn that appends entries, as `Incarnation.txn_of` would each of them, or none if one cannot be.
 
     They get one mod_revision, and are put in the order of their keys: a watch delivers them in the order of
     the operations, and a range in that of the keys.
@@ -176,4 +176,4 @@ class Combiner:
                     offer.refused()
             self._send_what_is_ready()
 
-        self._etcd.begin_txn(append_all(self._keys, offers), _TIMEOUT, answered)
+        self._etcd.begin_txn(txn_of_all(self._keys, offers), _TIMEOUT, answered)

@@ -16,7 +16,7 @@ from proxy.frontend.listener import bound_socket
 from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
 from proxy.log.combine.client import CombinerClient
-from proxy.log.combine.combiner import Combiner, Offer, append_all
+from proxy.log.combine.combiner import Combiner, Offer, txn_of_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Hello, Mode, SignedMessages, encode_entry
 from proxy.log.combine.server import CombinerServer
 from proxy.log.context import CombineWaits, LogSettings
@@ -572,7 +572,7 @@ async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Clust
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:
     offers = [Offer(name, 7, number, b"v", lambda: None) for name, number in (("b", 2), ("a", 10), ("a", 9))]
-    txn = append_all(Keyspace("/t"), offers)
+    txn = txn_of_all(Keyspace("/t"), offers)
     keys = [put.key for put in txn.success if isinstance(put, Put)]
     assert keys == sorted(keys)
     assert {(compare.key, compare.mod_revision) for compare in txn.compares} == {

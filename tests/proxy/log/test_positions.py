@@ -18,7 +18,7 @@ from archive.past.state import state_at
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log as etcd_log
 from proxy.etcd.model import Get, RangeResult, Txn
-from proxy.log.combine.combiner import Offer, append_all
+from proxy.log.combine.combiner import Offer, txn_of_all
 from proxy.log.follow.catch_up import catch_up
 from proxy.log.follow.log_order import Apply
 from proxy.log.load.start import Wanted, load_as_of
@@ -69,7 +69,7 @@ class _Log(Tree):
                     value = value_of([created(self.session(name), "/s", name.encode(), SEQUENTIAL)])
                     offers.append(Offer(name, self.revisions[name], self.numbers[name], value, mock.Mock()))
             chance.shuffle(offers)
-            self._late.append(append_all(self.keys, offers))
+            self._late.append(txn_of_all(self.keys, offers))
             if chance.random() < 0.7:
                 self.settle()
 
