@@ -11,10 +11,10 @@ kept for a snapshot, **a request may not take more than it gives back** (`admits
 - It takes its bytes, those of its client's identities, and what etcd adds (`_cost`).
 - It gives back the nodes that it deletes and the data that it makes shorter, each once: a request may fail,
   and be sent again and again (`_given_back`). A delete may take `_BRIEF` in any case, if its node exists.
-- What it takes beyond that comes from the shares below, until little is left (`_shares_end`). Then only short
-  deletes of nodes that exist are appended.
+- What it takes beyond that comes from the shares below, until little is left (`Rooms.shares_end`). Then only
+  short deletes of nodes that exist are appended.
 - A short create of a node that exists is appended until then: ClickHouse 18.16 does not start without.
-- At last (`_clients_end`) no client's request is, and no session opens; sessions still end.
+- At last (`Rooms.clients_end`) no client's request is, and no session opens; sessions still end.
 
 Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
 its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
@@ -65,6 +65,27 @@ _SHARES = 8  # one session may use this part of the room for new ephemeral nodes
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
+class Rooms(NamedTuple):
+    """With less room left than each of these bytes, less is appended. Each is larger than the next."""
+
+    reserve: int = 0  # what makes the tree grow is refused, except the shares
+    last: int = 0  # a request may take no more than it gives back, except from the shares
+    shares_end: int = 0  # of clients only short deletes of nodes that exist, and ends of sessions
+    clients_end: int = 0  # of clients only ends of sessions
+    #: All shares together: by so much the tree may still grow, and again for new ephemeral nodes.
+    allowance: int = 0
+
+
+def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
+    """`percent`: as of `Space`. `snapshots`: bytes of those that are written until one deletes anything."""
+    wanted = quota * percent // 100
+    # etcd's file is a little larger than what is in use, and grows until the next look at it.
+    margin = wanted * 2 // 5
+    allowance = wanted // 10
+    last = snapshots + margin + allowance
+    return Rooms(max(wanted, last + margin), last, margin, margin // 4, allowance)
+
+
 class Space:
     """The space in etcd, as one proxy knows it.
 
@@ -77,13 +98,9 @@ class Space:
         self._machine = machine
         self._stats = stats
         self._quota = 0
-        self._reserve = 0
-        self._least = 0  # the last room: with less, only what makes the tree smaller is appended
-        self._allowance = 0  # by so much the tree may still grow, and again for new ephemeral nodes
+        self._rooms = Rooms()
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
-        self._shares_end = 0  # with less room there are no shares
-        self._clients_end = 0  # with less room no request of a client is appended but the end of its session
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
         # Nodes that have counted as given back in the last room, with `_changed`.
         self._given_back: dict[str, int] = {}
@@ -108,9 +125,10 @@ class Space:
         if not self._pressed:
             return None
         # In the last room a snapshot is written before the shares end.
-        worth = self._allowance if self._is_last else self._reserve // 4
-        snapshot = self._next_snapshot + self._margin // 2
-        return Pressure(self._reserve, self._room, snapshot, worth, self._is_last)
+        rooms = self._rooms
+        worth = rooms.allowance if self._is_last else rooms.reserve // 4
+        snapshot = self._next_snapshot + rooms.shares_end // 2
+        return Pressure(rooms.reserve, self._room, snapshot, worth, self._is_last)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None, log_bytes: int) -> float:
         """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot, log since then.
@@ -125,9 +143,9 @@ class Space:
         self._size = 0 if current is None else current.bytes
         self._applied = self._stats.applied_bytes - log_bytes
         if quota > 0 and self._percent:
-            self._judge()
+            self._measure()
             # A tenth of the reserve more than needed, so that the refusals do not come and go.
-            room: float = self._room - self._reserve // 10
+            room: float = self._room - self._rooms.reserve // 10
         else:
             room = self._check_at = _NEVER
         sessions = self._machine.sessions
@@ -141,17 +159,17 @@ class Space:
             for path, zxid in self._given_back.items()
             if path in nodes and _changed(nodes[path]) == zxid
         }
-        if self._is_last and room > self._least:
+        if self._is_last and room > self._rooms.last:
             self._is_last = False
             self._given_back.clear()
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
-        if self._pressed and room > self._reserve:
+        if self._pressed and room > self._rooms.reserve:
             self._pressed = False
             self._spent.clear()
             self._new_ephemerals.clear()
             probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
-        return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
+        return _SHORT_INTERVAL if room < _SOON * self._rooms.reserve else _INTERVAL
 
     def needs_entry(self) -> bool:
         """Whether an entry has to be appended, so that clients are not refused for ever.
@@ -168,7 +186,7 @@ class Space:
     def is_short(self) -> bool:
         """Whether the reserve is touched, so that `admits` has to be asked about each request."""
         if self._stats.applied_bytes >= self._check_at:
-            self._judge()
+            self._measure()
         return self._pressed
 
     def admits(self, pending: Pending, unseen: int) -> bool:
@@ -179,18 +197,18 @@ class Space:
         room = self._room - _in_etcd(unseen)
         if pending.kind != Kind.CLIENT:
             # What lets clients in ends at last, and an open session may still be continued then.
-            least = {Kind.OPEN: self._clients_end, Kind.ATTACH: self._clients_end // 2}.get(
+            least = {Kind.OPEN: self._rooms.clients_end, Kind.ATTACH: self._rooms.clients_end // 2}.get(
                 Kind(pending.kind)
             )
             return least is None or room >= least
         if not pending.session_id:
             return True  # this proxy itself needs an entry
-        is_last = self._is_last or room < self._least
+        is_last = self._is_last or room < self._rooms.last
         cost = _cost(pending) if is_last else 0
         if pending.opcode == OpCode.CLOSE_SESSION and cost <= _ENDING:
             return True
         parts = _parts(pending)
-        if parts is None or room < self._clients_end:
+        if parts is None or room < self._rooms.clients_end:
             admitted = False
         else:
             admitted = self._admits(pending.session_id, parts, cost, room)
@@ -209,7 +227,7 @@ class Space:
         if cost and ephemeral > 0:  # these have a room of their own, with their entries
             cost = max(0, cost - ephemeral - _BRIEF)
         net = max(lasting, lasting + cost + min(ephemeral, 0))
-        if room < self._shares_end:
+        if room < self._rooms.shares_end:
             admitted = lasting <= 0 and ephemeral <= 0 and not cost and deleted > 0
         elif ephemeral > 0 and not self._has_room_for(session_id, ephemeral):
             admitted = net + ephemeral <= 0
@@ -223,17 +241,18 @@ class Space:
 
     def _may_grow(self, session_id: int, size: int) -> bool:
         """Whether this session may make the tree grow by so much."""
-        if not self._is_allowed(size) or self._spent.get(session_id, 0) + size > self._allowance // _SHARES:
+        if not self._has_allowance(size) or self._spent.get(session_id, 0) + size > self._share:
             return False
         probe.current.reached("growth that the reserve has room for")
         return True
 
-    def _is_allowed(self, size: int) -> bool:
-        """Whether the tree is then larger by `_allowance` at most than when the reserve was touched.
+    def _has_allowance(self, size: int) -> bool:
+        """Whether the tree is then larger by `Rooms.allowance` at most than when the reserve was touched.
 
-        This bounds all sessions together, and `_shares_end` does in the last room.
+        This bounds all sessions together, and `Rooms.shares_end` does in the last room.
         """
-        return self._tree_size - self._tree_then + size <= self._allowance and self._room >= self._shares_end
+        grown = self._tree_size - self._tree_then + size
+        return grown <= self._rooms.allowance and self._room >= self._rooms.shares_end
 
     def _spend(self, session_id: int, size: int) -> None:
         """Take from the share of a session, or restore it if `size` is below 0."""
@@ -245,10 +264,10 @@ class Space:
 
     def _has_room_for(self, session_id: int, size: int) -> bool:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
-        if self._room < self._least - self._allowance and not self._is_allowed(size):
+        if self._room < self._rooms.last - self._rooms.allowance and not self._has_allowance(size):
             return False
         counted_at, held = self._counted(session_id)
-        if held + size > self._allowance // _SHARES:
+        if held + size > self._share:
             return False
         self._new_ephemerals[session_id] = counted_at, held + size
         probe.current.reached("an ephemeral node that the reserve has room for")
@@ -294,23 +313,14 @@ class Space:
         return tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
 
     @property
-    def _wanted(self) -> int:
-        return self._quota * self._percent // 100
+    def _share(self) -> int:
+        """By so many bytes one session may make the tree grow, and again with new ephemeral nodes."""
+        return self._rooms.allowance // _SHARES
 
-    @property
-    def _margin(self) -> int:
-        """etcd's file is a little larger than what is in use, and grows until the next look at it."""
-        return self._wanted * 2 // 5
-
-    def _judge(self) -> None:
+    def _measure(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
-        snapshots = self._needed * self._next_snapshot
-        self._allowance = self._wanted // 10
-        self._least = snapshots + self._margin + self._allowance
-        self._shares_end = self._margin
-        self._clients_end = self._margin // 4
-        self._reserve = max(self._wanted, self._least + self._margin)
-        if self._room < self._reserve and not self._pressed:
+        self._rooms = rooms = rooms_of(self._quota, self._percent, self._needed * self._next_snapshot)
+        if self._room < rooms.reserve and not self._pressed:
             self._pressed = True
             self._pressed_at = self._machine.zxid
             self._tree_then = self._tree_size
@@ -319,17 +329,17 @@ class Space:
                 " the tree grow are refused with SYSTEMERROR until there is more space",
                 self._in_use >> 20,
                 self._quota >> 20,
-                self._reserve >> 20,
+                rooms.reserve >> 20,
             )
-        if self._room < self._least and not self._is_last:
+        if self._room < rooms.last and not self._is_last:
             self._is_last = True
             log.error(
                 "etcd is nearly full: the last %d MiB are kept for snapshots of the tree. All writes of"
                 " clients but deletes, some ephemeral nodes and what makes the tree smaller are refused with"
                 " SYSTEMERROR",
-                self._least >> 20,
+                rooms.last >> 20,
             )
-        left = self._room - (self._least if self._pressed else self._reserve)
+        left = self._room - (rooms.last if self._pressed else rooms.reserve)
         # Each byte of the log may also be one of the next snapshot.
         self._check_at = self._stats.applied_bytes + max(left // 4, 0)
 
