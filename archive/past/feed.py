@@ -25,9 +25,10 @@ from archive.past import state as past
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.follow.catch_up import Caught, MonotonicReads, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Truncated, catch_up
 from proxy.log.load import start
 from proxy.log.load.replay import Place, Replay
+from proxy.log.reads import MonotonicReads
 from proxy.log.record import TreeNotServable, look, servable
 from proxy.state.auth.scheme import Identity
 from proxy.state.feed import Id, Selection, id_of, made_by

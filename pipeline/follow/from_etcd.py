@@ -16,10 +16,11 @@ from pipeline.follow.source import Again, NotThere, Reading, check_cluster, chec
 from pipeline.follow.target import Origin
 from pipeline.follow.vouching import vouch
 from proxy.etcd.interface import Etcd
-from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
+from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
 from proxy.log.follow.log_follower import LogFollower, NotContinued
 from proxy.log.follow.log_order import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
+from proxy.log.reads import MonotonicReads, OldAnswers
 from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN

@@ -39,6 +39,7 @@ load     from a snapshot and the log to a state
 upkeep   snapshots, truncation, due nodes: what one proxy does for all
 foreign  keys under the prefix that are not zketcd's
 record   the tree's record in etcd, and whether this release can serve the tree
+reads    of which none is older than one before it, or all are as of one revision
 seal     ends a tree that has moved: where it has gone, and at which position
 living   the other proxies: which live, by age; their clocks
 status   what this end of the log says of itself: to sessions, to operators, for metrics

@@ -21,8 +21,9 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.registration import Registration
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.catch_up import MonotonicReads, took_effect
+from proxy.log.follow.catch_up import took_effect
 from proxy.log.follow.log_follower import LogFollower
+from proxy.log.reads import MonotonicReads
 from schema.entry import Kind, encode_carry_over, encode_epoch
 
 log = logging.getLogger(__name__)

@@ -10,25 +10,15 @@ Then entries would be missing, and the state would be wrong.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from proxy.etcd.interface import Reads
-from proxy.etcd.model import (
-    EtcdRefused,
-    EtcdUnknown,
-    Get,
-    KeyValue,
-    RangeResult,
-    RefusalKind,
-    Status,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import EtcdUnknown, Get, KeyValue
 from proxy.log.follow.log_order import order_of
 from proxy.log.foreign import ours
-from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look, no_longer_servable
+from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.state.machine import Machine
 from proxy.state.outcome import Disagreement
@@ -38,8 +28,6 @@ from schema.keys import Keyspace, ParsedKey
 from schema.pages import decode_state
 from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
 
-T = TypeVar("T", RangeResult, TxnResult)
-
 _PAGE_BYTES = 4 << 20  # of one answer, about
 _FIRST_WINDOW = 16  # entry numbers in the first request: an entry may have 1.5 MiB
 _LARGEST_WINDOW = 4096
@@ -48,9 +36,6 @@ _FOREIGN_TOGETHER = 1000  # keys that are not ours are passed over so many at a 
 # Entries of one incarnation overtake each other only while they are in flight together. After so many later
 # entries, no entry of the wanted revision can follow.
 _LATER_IN_A_ROW = 4096
-
-_OLD_TRIES = 20  # after the first old answer
-_OLD_PAUSE = 0.1  # seconds before each of them
 
 
 class Truncated(Exception):
@@ -250,80 +235,3 @@ async def _check_reach(
                 f"entries up to number {number} of {incarnation} are truncated, and only"
                 f" {applied.get(incarnation, 0)} are applied"
             )
-
-
-# -- reads as of one revision, and reads of which none is older than one before it ---------------------------
-
-
-class OldAnswers(EtcdUnknown):
-    """etcd continued to answer with data that is older than what it has shown before."""
-
-
-class ReadsAsOf:
-    """Reads of `etcd` as it was at one revision. They raise Compacted once etcd no longer knows that."""
-
-    def __init__(self, etcd: Reads, revision: int) -> None:
-        self._etcd = etcd
-        self._revision = revision
-
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """As `Etcd.txn`, for reads without compares."""
-        gets = [op._replace(revision=self._revision) for op in txn.success if isinstance(op, Get)]
-        assert len(gets) == len(txn.success)
-        assert not txn.compares
-        return await self._as_of(self._etcd.txn(Txn((), gets), timeout))
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        """As `Etcd.range`."""
-        return await self._as_of(self._etcd.range(get._replace(revision=self._revision), timeout))
-
-    async def status(self, timeout: float = 5.0) -> Status:
-        """As `Etcd.status`."""
-        return await self._etcd.status(timeout)
-
-    async def _as_of(self, answer: Awaitable[T]) -> T:
-        try:
-            return (await answer)._replace(revision=self._revision)
-        except EtcdRefused as error:
-            if error.kind is RefusalKind.COMPACTED:
-                raise Compacted(f"etcd has compacted revision {self._revision}") from error
-            raise
-
-
-class Compacted(TreeNotServable):
-    """etcd no longer knows the revision as of which the tree was to be read."""
-
-
-class MonotonicReads:
-    """Reads of `etcd` that ask again when an answer is old. They raise OldAnswers if it stays so for 2 s."""
-
-    def __init__(self, etcd: Reads, revision: int = 0) -> None:
-        """`revision`: one that etcd has shown before."""
-        self._etcd = etcd
-        self._newest = revision
-
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """As `Etcd.txn`. A Txn that writes may be sent here too: etcd never answers it with old data."""
-        return await self._ask(lambda: self._etcd.txn(txn, timeout))
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        """As `Etcd.range`."""
-        return await self._ask(lambda: self._etcd.range(get, timeout))
-
-    async def status(self, timeout: float = 5.0) -> Status:
-        """As `Etcd.status`."""
-        return await self._etcd.status(timeout)
-
-    async def _ask(self, request: Callable[[], Awaitable[T]]) -> T:
-        newest = self._newest
-        tries_left = _OLD_TRIES
-        while (answer := await request()).revision < newest:
-            if not tries_left:
-                old = answer.revision
-                raise OldAnswers(
-                    f"its answers are of revision {old}, and it has shown revision {newest} before"
-                )
-            tries_left -= 1
-            await asyncio.sleep(_OLD_PAUSE)
-        self._newest = max(self._newest, answer.revision)
-        return answer

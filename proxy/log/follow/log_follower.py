@@ -12,12 +12,13 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
-from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Loaded, Truncated, catch_up
 from proxy.log.follow.log_order import Item, LogOrder, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
+from proxy.log.reads import MonotonicReads, OldAnswers
 from proxy.log.record import TIMEOUT, TreeNotServable
 from proxy.log.slices import in_slices
 from proxy.options.defaults import MAX_STALENESS

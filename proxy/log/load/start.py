@@ -13,9 +13,10 @@ from typing import NamedTuple
 from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
-from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Loaded, Truncated, catch_up
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Execute, Replay
+from proxy.log.reads import MonotonicReads
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, look, servable, unknown_level
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel

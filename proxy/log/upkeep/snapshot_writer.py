@@ -19,8 +19,9 @@ from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.etcd.repeating import until_known
-from proxy.log.follow.catch_up import Compacted, Loaded, ReadsAsOf
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
+from proxy.log.reads import Compacted, ReadsAsOf
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
 from proxy.log.upkeep.snapshot_job import PACE, Answer, DigestAnswer, Failed, Job, Written, job_of
 from proxy.log.upkeep.truncation import (

@@ -8,8 +8,8 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log.follow import catch_up as reads
-from proxy.log.follow.catch_up import MonotonicReads, OldAnswers
+from proxy.log import reads
+from proxy.log.reads import MonotonicReads, OldAnswers
 
 _READ = Txn((), (Get(b"k"),))
 
