@@ -114,6 +114,7 @@ OFFLINE = {
     "load.pages",
     "load.replay",
     "load.start",
+    "reads",
     "record",
     "seal",
     "slices",

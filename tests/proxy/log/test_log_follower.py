@@ -8,7 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Put, RefusalKind, Txn, WatchMessage
-from proxy.log.follow import catch_up as reads
+from proxy.log import reads
 from proxy.log.follow import log_follower as stream
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.log_follower import LogFollower
