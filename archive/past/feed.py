@@ -25,7 +25,7 @@ from archive.past import state as past
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.follow.catch_up import Caught, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Truncated, read_missed
 from proxy.log.load import start
 from proxy.log.load.replay import Place, Replay
 from proxy.log.reads import MonotonicReads
@@ -198,7 +198,7 @@ class Feed:
         deadline = asyncio.get_running_loop().time() + _TIMEOUT
         while True:
             try:
-                return await catch_up(
+                return await read_missed(
                     MonotonicReads(self._etcd), self._keys, machine.applied, position, self._follows
                 )
             except EtcdError:

@@ -364,7 +364,7 @@ async def _caught_up(stage: Stage, count: int) -> Callable[[], object]:
         for of in range(10)
         for number in range(1, count // 10 + 1)
     ]
-    return lambda: _as_the_proxys(partial(order.catch_up, 10 * count, entries, [], None))
+    return lambda: _as_the_proxys(partial(order.take_read, 10 * count, entries, [], None))
 
 
 async def _as_the_proxys(work: Callable[[Pause], _Result]) -> _Result:

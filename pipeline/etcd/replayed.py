@@ -9,7 +9,7 @@ from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
-from proxy.log.follow.catch_up import Truncated, catch_up
+from proxy.log.follow.catch_up import Truncated, read_missed
 from proxy.log.load.replay import Execute, Replay
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TreeNotServable
@@ -120,7 +120,7 @@ async def _went_on(
 ) -> bool:
     """Bring a state from `start` to `end`; False, the state as it was, if entries between were truncated."""
     try:
-        caught = await until_known(lambda: catch_up(etcd, keys, machine.applied, start.revision))
+        caught = await until_known(lambda: read_missed(etcd, keys, machine.applied, start.revision))
     except Truncated:
         return False
     await Replay(keys, machine, caught, lambda _count: None, execute).run(end.revision)

@@ -16,7 +16,7 @@ from pipeline.follow.source import Again, NotThere, Reading, check_cluster, chec
 from pipeline.follow.target import Origin
 from pipeline.follow.vouching import vouch
 from proxy.etcd.interface import Etcd
-from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
+from proxy.log.follow.catch_up import Loaded, Truncated, read_missed
 from proxy.log.follow.log_follower import LogFollower, NotContinued
 from proxy.log.follow.log_order import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
@@ -113,7 +113,7 @@ class _Following(Reading):
         revision = self._follower.order.revision
         reads = MonotonicReads(self._etcd, revision)
         try:
-            caught = await catch_up(reads, self._keys, self.machine.applied, revision)
+            caught = await read_missed(reads, self._keys, self.machine.applied, revision)
         except (Truncated, OldAnswers) as error:
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)

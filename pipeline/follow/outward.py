@@ -13,7 +13,7 @@ from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
-from proxy.log.follow.catch_up import Truncated, catch_up
+from proxy.log.follow.catch_up import Truncated, read_missed
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Place, Replay
 from proxy.log.record import TreeNotServable, look, servable
@@ -152,7 +152,7 @@ class _Mirroring:
 
         Raises Truncated, EtcdError.
         """
-        caught = await catch_up(self._etcd, self._keys, self._machine.applied, self._position)
+        caught = await read_missed(self._etcd, self._keys, self._machine.applied, self._position)
         self._left, self._written = len(caught.entries), 0
         replay = Replay(self._keys, self._machine, caught, self._applied, self._execute)
         is_replayed = False

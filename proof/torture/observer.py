@@ -15,7 +15,7 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX
 from proof.torture.cluster import ROOT
 from proxy.etcd.client import EtcdClient
-from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
+from proxy.log.follow.catch_up import Loaded, Truncated, read_missed
 from proxy.log.follow.log_follower import LogFollower
 from proxy.log.follow.log_order import Apply, Item, ProxyCame, ProxyGone
 from proxy.log.load.start import load_as_of
@@ -146,6 +146,6 @@ class Observer:
             with suppress(Truncated):
                 cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
                 revision = self._follower.order.revision
-                caught = await catch_up(self._etcd, self._keys, machine.applied, revision)
+                caught = await read_missed(self._etcd, self._keys, machine.applied, revision)
                 return Loaded(machine, caught, None, False, cluster_id, 0, 0, ())
         return await load_as_of(self._etcd, self._keys)

@@ -117,21 +117,21 @@ class Handshake:
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
         if contact.in_touch and (is_kept or self._outbox.is_full):
-            self._when_recent_enough(connection, request)
+            self._when_synced(connection, request)
         else:
             self._waiting.append((connection, request))
 
-    def _when_recent_enough(self, connection: Connection, request: ConnectRequest) -> None:
+    def _when_synced(self, connection: Connection, request: ConnectRequest) -> None:
         if request.last_zxid_seen <= self._machine.zxid:
             self._judge_and_queue(connection, request)
             return
         # This proxy may not have applied all entries that the client has seen. It has when a request of its
         # own is applied. That request always gets SESSION_EXPIRED, since session 0 never exists, and uses no
         # zxid.
-        done = partial(self._caught_up, connection, request)
+        done = partial(self._synced, connection, request)
         self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), ROOT_PATH, done))
 
-    def _caught_up(
+    def _synced(
         self, connection: Connection, request: ConnectRequest, *_outcome: Pending | int | bytes
     ) -> None:
         if not connection.wants_session:

@@ -68,7 +68,7 @@ class Loaded(NamedTuple):
     disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
 
 
-async def catch_up(
+async def read_missed(
     etcd: Reads,
     keys: Keyspace,
     applied: Mapping[str, int],

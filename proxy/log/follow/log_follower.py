@@ -1,6 +1,6 @@
 """Follows the log of one tree for one state, by one watch on everything under `live/`.
 
-After any break of the watch, the entries above those delivered are read (`catch_up`). The tree is loaded
+After any break of the watch, the entries above those delivered are read (`read_missed`). The tree is loaded
 again only if the watch has left something out, that part of the log was truncated, or etcd was restored from
 a backup. The old tree is served until the new one takes its place, unless it is wrong.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
-from proxy.log.follow.catch_up import Caught, Loaded, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Loaded, Truncated, read_missed
 from proxy.log.follow.log_order import Item, LogOrder, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
 from proxy.log.follow.staleness import Staleness
@@ -128,7 +128,7 @@ class LogFollower:
         self.record.take(loaded.caught.record, loaded.caught.pair.mod_revision)
         self.last_load = LastLoad(loaded.cluster_id, loaded.log_bytes, loaded.log_requests, loaded.fell_back)
         self.order.restart(loaded.machine.applied)
-        return await self._caught_up(loaded.caught)
+        return await self._items_of(loaded.caught)
 
     async def run(self) -> None:
         """Follow for ever. Raises NotContinued, and TreeNotServable if the tree can no longer be served.
@@ -221,7 +221,7 @@ class LogFollower:
         """
         try:
             if self.staleness.right:
-                await self._catch_up()
+                await self._read_and_deliver()
             else:
                 self.staleness.loads()
                 await self._reload(is_wrong=True)
@@ -230,7 +230,7 @@ class LogFollower:
             return False
         return self.staleness.right
 
-    async def _catch_up(self) -> None:
+    async def _read_and_deliver(self) -> None:
         """Read what was missed during a break. Raises EtcdError."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         known = self.last_load.cluster_id
@@ -240,7 +240,7 @@ class LogFollower:
         order = self.order
         reads = MonotonicReads(self._etcd, order.revision)
         try:
-            caught = await catch_up(reads, self._keys, order.numbers, order.revision, self.record.copied)
+            caught = await read_missed(reads, self._keys, order.numbers, order.revision, self.record.copied)
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
             return await self._reload(went_back=True)
@@ -250,7 +250,7 @@ class LogFollower:
         if (pair := order.left_out(caught.entries)) is not None:
             log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
             return self.distrust()
-        return self._deliver(await self._caught_up(caught))
+        return self._deliver(await self._items_of(caught))
 
     async def _reload(self, *, went_back: bool = False, is_wrong: bool = False) -> None:
         """Load the tree separately, and continue from there. Raises EtcdError, NotContinued.
@@ -287,9 +287,9 @@ class LogFollower:
         same_etcd = loaded.cluster_id == self.last_load.cluster_id
         return same_etcd and loaded.caught.revision < self.order.revision
 
-    async def _caught_up(self, caught: Caught) -> list[Item]:
+    async def _items_of(self, caught: Caught) -> list[Item]:
         return await in_slices(
-            lambda pause: self.order.catch_up(
+            lambda pause: self.order.take_read(
                 caught.revision, caught.entries, caught.proxies, caught.pair, pause
             )
         )

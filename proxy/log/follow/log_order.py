@@ -119,7 +119,7 @@ class LogOrder:
         return len(self._waiting.get(incarnation, ()))
 
     def restart(self, applied: Mapping[str, int]) -> None:
-        """Continue from a loaded state, which has these numbers; `catch_up` has to follow."""
+        """Continue from a loaded state, which has these numbers; `take_read` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
         self.revision = 0
@@ -133,7 +133,7 @@ class LogOrder:
         """Drop the incarnations that the state has forgotten: their keys never return.
 
         Call it only when everything that was delivered before `items` is applied, and never from another task
-        than the one that feeds events in: in the middle of `catch_up` there are entries that are in no item
+        than the one that feeds events in: in the middle of `take_read` there are entries that are in no item
         yet.
         """
         if len(self._delivered) > len(applied):
@@ -183,7 +183,7 @@ class LogOrder:
                 return pair
         return None
 
-    def catch_up(
+    def take_read(
         self,
         revision: int,
         entries: Iterable[KeyValue],

@@ -74,7 +74,7 @@ class Replay:
 
     def _run(self, upto: int, entries: int | None, pause: Pause) -> None:
         caught = self._caught
-        items = self._order.catch_up(upto, caught.entries, caught.proxies, None, pause)
+        items = self._order.take_read(upto, caught.entries, caught.proxies, None, pause)
         self._machine.transaction.pause = pause
         try:
             for item in items:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
-from proxy.log.follow.catch_up import Caught, Loaded, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Loaded, Truncated, read_missed
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Execute, Replay
 from proxy.log.reads import MonotonicReads
@@ -157,7 +157,7 @@ class _Load:
         machine, base = await self._base(record)
         fell_back = not self._wants_old() and base != record.current
         applied = machine.applied if machine else {}
-        caught = await catch_up(
+        caught = await read_missed(
             self._etcd,
             self._keys,
             applied,

@@ -15,7 +15,7 @@ from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.outward import Options, mirror
 from pipeline.formats import directory
 from proxy.log import slices
-from proxy.log.follow.catch_up import Caught, catch_up
+from proxy.log.follow.catch_up import Caught, read_missed
 from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.budgets import encode_rule
@@ -229,12 +229,12 @@ async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str
     """A tree that has always changed again when one looks."""
 
     async def amid_writes(*arguments: Any) -> Caught:
-        found = await catch_up(*arguments)
+        found = await read_missed(*arguments)
         await world.write(1)
         return found
 
     await world.write()
-    with mock.patch.object(outward, "catch_up", amid_writes):
+    with mock.patch.object(outward, "read_missed", amid_writes):
         options = Options(str(world.folder), until_level=True, timeout=60.0, interval=0.001)
         assert await mirror(world.client, world.tree.keys, options) == DONE
     assert "level at zxid" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdUnknown, Get, Put
 from proxy.log.follow import catch_up as module
-from proxy.log.follow.catch_up import Truncated, catch_up, entries_after
+from proxy.log.follow.catch_up import Truncated, entries_after, read_missed
 from proxy.log.record import TreeNotServable, look
 from schema.record import encode_record
 from tests.proxy.log.trees import Tree
@@ -78,7 +78,7 @@ async def test_no_revision_is_pinned() -> None:
         return await inner(get, timeout)
 
     with mock.patch.object(client, "range", compacting):
-        caught = await catch_up(client, tree.keys, {}, 0)
+        caught = await read_missed(client, tree.keys, {}, 0)
     assert len(caught.entries) == 24
 
 
@@ -92,19 +92,19 @@ async def test_truncation_is_noticed_only_where_it_matters() -> None:
     tree.change(Put(b"/other", b""))
     await tree.create("a", "/1")
     await tree.snapshot("a")
-    caught = await catch_up(tree.etcd, tree.keys, first.applied, position)
+    caught = await read_missed(tree.etcd, tree.keys, first.applied, position)
     assert len(caught.entries) == 1
-    caught = await catch_up(tree.etcd, tree.keys, first.applied, 1)
+    caught = await read_missed(tree.etcd, tree.keys, first.applied, 1)
     assert len(caught.entries) == 1, "the previous snapshot is newer than revision 1, but holds no more"
     await tree.create("a", "/2")
     await tree.snapshot("a")
     with pytest.raises(Truncated, match="of a are truncated"):
-        await catch_up(tree.etcd, tree.keys, first.applied, position)
+        await read_missed(tree.etcd, tree.keys, first.applied, position)
     record = await tree.record()
     assert record.previous is not None
     tree.change(Delete(tree.keys.state_page(record.previous.name)))
     with pytest.raises(Truncated, match="newer than what is applied"):
-        await catch_up(tree.etcd, tree.keys, first.applied, position)
+        await read_missed(tree.etcd, tree.keys, first.applied, position)
 
 
 async def test_a_truncation_meanwhile_is_noticed() -> None:
@@ -123,7 +123,7 @@ async def test_a_truncation_meanwhile_is_noticed() -> None:
         return await inner(get, timeout)
 
     with mock.patch.object(client, "range", overtaken), pytest.raises(Truncated):
-        await catch_up(client, tree.keys, {}, 0)
+        await read_missed(client, tree.keys, {}, 0)
 
 
 async def test_a_tree_that_is_gone_is_not_caught_up_with() -> None:
@@ -131,10 +131,10 @@ async def test_a_tree_that_is_gone_is_not_caught_up_with() -> None:
     record = await tree.record()
     tree.change(Put(tree.keys.tree, encode_record(record._replace(complete=False))))
     with pytest.raises(TreeNotServable, match="an import into"):
-        await catch_up(tree.etcd, tree.keys, {}, 0)
+        await read_missed(tree.etcd, tree.keys, {}, 0)
     tree.change(Delete(tree.keys.tree))
     with pytest.raises(TreeNotServable, match="was deleted"):
-        await catch_up(tree.etcd, tree.keys, {}, 0)
+        await read_missed(tree.etcd, tree.keys, {}, 0)
 
 
 async def test_a_read_that_fails_does_not_mark_the_reader_as_cancelled() -> None:
@@ -152,7 +152,7 @@ async def test_a_read_that_fails_does_not_mark_the_reader_as_cancelled() -> None
         return await inner(get, timeout)
 
     with mock.patch.object(client, "range", failing), pytest.raises(EtcdUnknown, match="ordered by the test"):
-        await catch_up(client, tree.keys, {}, 0)
+        await read_missed(client, tree.keys, {}, 0)
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

@@ -48,14 +48,14 @@ class World:
         events = self.store.history_from(order.revision + 1)[:most]
         return [item for each in events for item in order.items_of(each)]
 
-    def catch_up(self, order: LogOrder | None = None, revision: int = 0) -> list[Item]:
+    def take_read(self, order: LogOrder | None = None, revision: int = 0) -> list[Item]:
         revision = revision or self.store.revision
         entries = ours(KEYS, self.store.range(Get(KEYS.log, KEYS.log_end)).kvs)
         proxies = ours(KEYS, self.store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs)
         proxies = [pair for pair in proxies if pair.create_revision <= revision]
         record = self.store.range(Get(KEYS.tree)).kvs
-        catch_up = (order or self.order).catch_up
-        return catch_up(revision, entries, proxies, record[0] if record else None)
+        take_read = (order or self.order).take_read
+        return take_read(revision, entries, proxies, record[0] if record else None)
 
     def answer(self, words: Sequence[str]) -> list[str]:
         """Do what a script says."""
@@ -87,7 +87,7 @@ class World:
                 self.is_connected = False
                 self.order.revision += 1
             case ["catch", "up", *as_of]:
-                return texts(self.catch_up(revision=int(as_of[-1]) if as_of else 0))
+                return texts(self.take_read(revision=int(as_of[-1]) if as_of else 0))
             case ["restart", *numbers]:
                 self.order.restart(_numbers(numbers))
             case ["expect", name, revision]:
@@ -179,11 +179,11 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
         elif what < 0.97:
             broken_items += world.watch(broken, chance.randrange(5))
         else:
-            broken_items += world.catch_up(broken)
-    broken_items += world.catch_up(broken)
+            broken_items += world.take_read(broken)
+    broken_items += world.take_read(broken)
     straight = numbers(world.watch())
     assert numbers(broken_items) == straight
-    assert numbers(world.catch_up(LogOrder(KEYS))) == straight
+    assert numbers(world.take_read(LogOrder(KEYS))) == straight
     assert broken.living == world.order.living
     for incarnation in next_number:
         mine = [number for name, number in straight if name == incarnation]

@@ -19,7 +19,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log as etcd_log
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.log.combine.combiner import Offer, txn_of_all
-from proxy.log.follow.catch_up import catch_up
+from proxy.log.follow.catch_up import read_missed
 from proxy.log.follow.log_order import Apply
 from proxy.log.load.start import Wanted, load_as_of
 from proxy.state.machine import Machine
@@ -106,8 +106,8 @@ async def test_all_readers_come_to_the_states_of_a_follower(seed: int) -> None:
             assert _state(await log.loaded(Wanted(upto=upto))) == log.states[upto]
         assert _state(await log.loaded()) == _state(newest)
         assert _state(await log.loaded(Wanted(entries=newest.entries - 1))) != _state(newest)
-        caught = await catch_up(log.etcd, log.keys, seen.numbers, seen.revision)
-        for item in seen.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair):
+        caught = await read_missed(log.etcd, log.keys, seen.numbers, seen.revision)
+        for item in seen.take_read(caught.revision, caught.entries, caught.proxies, caught.pair):
             if isinstance(item, Apply):
                 follower.machine.apply(item.incarnation, item.number, decode_entry(item.value))
         assert _state(follower.machine) == _state(newest)

@@ -5,7 +5,7 @@ from unittest import mock
 
 from codec import client as zk
 from proxy.log import slices
-from proxy.log.follow.catch_up import Caught, catch_up
+from proxy.log.follow.catch_up import Caught, read_missed
 from proxy.log.load.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
@@ -21,7 +21,7 @@ async def make() -> tuple[Tree, Caught]:
     await tree.send("a", [], number=3)
     await tree.send("a", [], number=4)
     await tree.send("a", [created(session, "/never")], number=7)
-    return tree, await catch_up(tree.etcd, tree.keys, {}, 0)
+    return tree, await read_missed(tree.etcd, tree.keys, {}, 0)
 
 
 async def test_others_have_the_loop_meanwhile() -> None:
@@ -64,7 +64,7 @@ async def test_a_multi_counts_as_its_parts() -> None:
     multi = asked(tree.session("a"), zk.multi([zk.set_data("/x", b"") for _ in range(1000)]))
     await tree.send("a", [multi])
     await tree.send("a", [multi])
-    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    caught = await read_missed(tree.etcd, tree.keys, {}, 0)
     replay = Replay(tree.keys, capture.new_machine(1), caught, lambda _: None)
     await replay.run(caught.revision)
     assert replay.requests == 2004

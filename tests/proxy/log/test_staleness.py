@@ -51,7 +51,7 @@ class World:
         self.machine = loaded.machine
         self.order.restart(loaded.machine.applied)
         caught = loaded.caught
-        self.order.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+        self.order.take_read(caught.revision, caught.entries, caught.proxies, caught.pair)
         self.staleness = Staleness(
             self.client,
             self.order,

@@ -136,7 +136,7 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(tree: World) -> No
     order = LogOrder(tree.keys)
     order.restart(loaded.machine.applied)
     caught = loaded.caught
-    order.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+    order.take_read(caught.revision, caught.entries, caught.proxies, caught.pair)
     assert order.held("a") == 2
     for number in range(43, 50):
         await tree.send("a", [created(session, f"/missing{number}")], number=number)
