@@ -75,8 +75,8 @@ log = logging.getLogger(__name__)
 _DROPPED_AT_ONCE = 64
 _DROPPED = 1024
 # Bytes, and chunks of them, that are read from a client before its session exists.
-_EARLY = 64 << 10
-_EARLY_PIECES = 100
+_PARKED = 64 << 10
+_PARKED_PIECES = 100
 
 # Plain names: looking up an enum's member costs more than the comparison.
 _OPENING, _ANSWERING, _WAITING = Life.OPENING, Life.ANSWERING, Life.WAITING
@@ -205,11 +205,11 @@ class Connection(asyncio.Protocol):
         life, session = self.order.life, self.session
         if life is _SERVING and session is not None:
             session.heard = self._loop.time()
-        elif life is _CLOSED or life is _ANSWERING or not self._keep_early(len(data)):
+        elif life is _CLOSED or life is _ANSWERING or not self._count_early(len(data)):
             return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
-        waits = inbound.parked or inbound.early or life is _WAITING or self._connections.are_frozen
+        waits = inbound.parked or inbound.with_connect or life is _WAITING or self._connections.are_frozen
         is_next = not waits and self.services.state_gate.admits(received)
         if is_next and len(data) <= PIECE:
             self._take(data, received)
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         inbound.parked.append((data, received))
         self.regulate()
         if life is not _WAITING:  # at most the first piece now, the rest in other turns of the loop
-            self._wait()
+            self._park()
             if is_next:
                 self._take(*inbound.take())
 
@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
         """The client reads its replies again."""
         self.services.connections.behind.pop(self, None)
         self.order.replies.resume()
-        self._wait()
+        self._park()
 
     # -- requests go to the order ----------------------------------------------------------------------------
 
@@ -294,13 +294,13 @@ class Connection(asyncio.Protocol):
                 self.regulate()
         self._act()
 
-    def _wait(self) -> None:
+    def _park(self) -> None:
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
         self.services.state_gate.park(self.take_turn)
 
     @_contained
     def take_turn(self) -> None:
-        """Handle a piece of what has waited. A long queue becomes shorter first, see `_send_and_take`."""
+        """Handle a piece of what has waited. A long queue becomes shorter first, see `_send_and_go_on`."""
         order, parked = self.order, self.inbound.parked
         must_wait = False
         if not order.is_closed:
@@ -309,13 +309,13 @@ class Connection(asyncio.Protocol):
         if order.is_closed:
             parked.clear()
         elif self._may_take and not (must_wait or order.queue.is_long):
-            if self.inbound.early:
-                self._take_requests(self.inbound.take_early(), self._clock.perf_counter_ns())
+            if self.inbound.with_connect:
+                self._take_requests(self.inbound.take_with_connect(), self._clock.perf_counter_ns())
             elif parked:
                 self._take(*self.inbound.take())
                 if parked:
-                    self._wait()
-        self._send_and_take()
+                    self._park()
+        self._send_and_go_on()
 
     def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
@@ -348,7 +348,7 @@ class Connection(asyncio.Protocol):
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
             self.order.negotiated(answer)
-            self._send_and_take()
+            self._send_and_go_on()
 
     @_contained
     def answer_slow_read(self, pause: ReadSlices) -> None:
@@ -362,12 +362,12 @@ class Connection(asyncio.Protocol):
                     pause.limit.steps,
                 )
         finally:
-            self._send_and_take()
+            self._send_and_go_on()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
     def _act(self) -> bool:
-        """Do what is ready. Nothing else appends requests, sends packets or closes the transport.
+        """Do what is ready. Nothing else appends requests, sends packets or closes the transport, except `abort`.
 
         Returns whether the order continues in another turn of the loop, which is requested.
         """
@@ -386,7 +386,7 @@ class Connection(asyncio.Protocol):
             write("closing %s: %s", self.identity.address, closing.why)
         self.outbound.send(ready.packets, closing is not None)
         if ready.again:
-            self._wait()
+            self._park()
         return ready.again
 
     def _flush_soon(self) -> None:
@@ -398,17 +398,20 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
-        self._send_and_take()
+        self._send_and_go_on()
 
-    def _send_and_take(self) -> None:
-        """Send what is ready, and take more from the client if few enough requests wait."""
+    def _send_and_go_on(self) -> None:
+        """Send what is ready, and request the next turn, or read again, if few enough requests wait.
+
+        A draining connection is closed when nothing waits any more.
+        """
         outbound, queue = self.outbound, self.order.queue
         self._act()
         if queue.count != self._requests or queue.size != self._size:
             self._weigh()
         if outbound.reading_paused and queue.has_room and self._may_take:
             if self.has_unhandled:
-                self._wait()
+                self._park()
             else:
                 self.regulate()
         if self._connections.are_draining and not (queue.count or self.has_unhandled):
@@ -429,7 +432,7 @@ class Connection(asyncio.Protocol):
         if self._connections.are_frozen or self._connections.are_draining or order.replies.is_paused:
             return False
         if order.life is _WAITING:  # up to a limit, since only reading shows that a client has gone
-            return len(parked) <= _EARLY_PIECES and sum(len(data) for data, _ in parked) <= _EARLY
+            return len(parked) <= _PARKED_PIECES and sum(len(data) for data, _ in parked) <= _PARKED
         if self.has_unhandled or not self._may_take:
             return False
         # A client that was not read from because of a long queue has to wait until half of it is answered.
@@ -444,9 +447,9 @@ class Connection(asyncio.Protocol):
     @property
     def has_unhandled(self) -> bool:
         """Whether some of the bytes received are not handled yet."""
-        return bool(self.inbound.parked or self.inbound.early)
+        return bool(self.inbound.parked or self.inbound.with_connect)
 
-    def _keep_early(self, size: int) -> bool:
+    def _count_early(self, size: int) -> bool:
         """Count bytes received before the session exists; False if they are too many: it is closed."""
         services = self.services
         self._early += size
@@ -577,7 +580,7 @@ class Connection(asyncio.Protocol):
             opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only)
         )
         if self.has_unhandled:
-            self._wait()
+            self._park()
         self.regulate()
         self._act()
 
@@ -648,7 +651,7 @@ class Connection(asyncio.Protocol):
             self._opening.wait(SESSIONLESS_TIMEOUT, self._give_up)
         self.regulate()
         if self.has_unhandled:
-            self._wait()
+            self._park()
 
     @property
     def is_quiet(self) -> bool:
@@ -661,7 +664,8 @@ class Connection(asyncio.Protocol):
         life, session = self.order.life, self.session
         if life is _SERVING and session is not None:
             # Requests that came with the connect request are no bytes any more, and only those move.
-            may_move = session.connection is self and not (self.identity.negotiates or self.inbound.early)
+            is_busy = self.identity.negotiates or self.inbound.with_connect
+            may_move = session.connection is self and not is_busy
         else:
             may_move = life is _OPENING
         return may_move and self.outbound.fd >= 0

@@ -94,7 +94,7 @@ class Opening:
         self.requested = 0  # nanoseconds, when the connect request was received
 
     def wait(self, seconds: float, give_up: Callable[[], None] | None) -> None:
-        """Call `give_up` after so many seconds, unless the timer is stopped or set anew. None: it will be."""
+        """Call `give_up` after so many seconds, unless the timer is stopped or set. None: `thaw` sets it."""
         self.stop_timer()
         self.due = self._loop.time() + seconds
         if give_up is not None:

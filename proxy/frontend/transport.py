@@ -32,7 +32,7 @@ _LAST_WAIT = 5
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("_start", "count", "early", "framer", "parked", "unsampled")
+    __slots__ = ("_start", "count", "framer", "parked", "unsampled", "with_connect")
 
     def __init__(self, max_frame: int, *, keeper: bool) -> None:
         """`max_frame`: bytes. `keeper`: the client may be Keeper's, whose handshake has another form."""
@@ -42,7 +42,7 @@ class Inbound:
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()
         #: Packets received with the connect request, until the session exists.
-        self.early: list[bytes] = []
+        self.with_connect: list[bytes] = []
         self._start = 0  # so many of the first ones are handled
 
     def take(self) -> tuple[bytes, int]:
@@ -66,19 +66,19 @@ class Inbound:
         framer = TracedFramer(max_frame) if is_traced else Framer(max_frame)
         self.framer = framer if traces is None else MarkingFramer(framer, traces)
 
-    def opened(self, traces: Traces | None, early: list[bytes]) -> None:
-        """The first packet was the connect request, and `early` came with it; others may differ in form."""
-        self.early = early
+    def opened(self, traces: Traces | None, with_connect: list[bytes]) -> None:
+        """The first packet was the connect request, and these came with it; others may differ in form."""
+        self.with_connect = with_connect
         if isinstance(self.framer, OpeningFramer):
             self.framer = self.framer.rest
         if traces is not None:
-            traces.mark(early)
+            traces.mark(with_connect)
             self.framer = MarkingFramer(self.framer, traces)
 
-    def take_early(self) -> list[bytes]:
+    def take_with_connect(self) -> list[bytes]:
         """Remove and return the packets received with the connect request."""
-        early, self.early = self.early, []
-        return early
+        packets, self.with_connect = self.with_connect, []
+        return packets
 
 
 class Outbound:
