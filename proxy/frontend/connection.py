@@ -367,7 +367,7 @@ class Connection(asyncio.Protocol):
     # -- what the order has ready ----------------------------------------------------------------------------
 
     def _act(self) -> bool:
-        """Do what is ready. Nothing else appends requests, sends packets or closes the transport, except `abort`.
+        """Do what is ready. Nothing else appends requests, sends packets or closes the transport, but aborts.
 
         Returns whether the order continues in another turn of the loop, which is requested.
         """
