@@ -5,7 +5,6 @@ process (`archive.past.feed`), until its reader has reached the recent ones. Who
 """
 
 import json
-import logging
 import time
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from console.people.logins import Call, Refused
 from console.tables import Source, error_answer, identities_of, login_headers
 from proxy.state.feed import EVENTS, Id, Selection, id_of
 from proxy.support import child
-from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.paths import is_valid
 
@@ -145,8 +143,6 @@ class Feeds:
     def _job(self, wanted: Selection, after: Id) -> dict[str, Any]:
         return {
             **self.source.tree_access,
-            "log_format": form_in_use(),
-            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             "url": self.source.url,
             "since": str(after),
             **wanted._asdict(),

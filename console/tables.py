@@ -6,7 +6,6 @@ in by HTTP's Basic authentication.
 
 import asyncio
 import json
-import logging
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -19,7 +18,6 @@ from console.people import guard
 from console.people.logins import Call, Refused
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
-from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.paths import is_valid
 
@@ -85,11 +83,8 @@ class Tables:
             raise Refused(400, f"format={form!r}: it is one of {', '.join(_FORMATS)}")
         if (at or table == "history") and not self._source.url:
             raise Refused(400, "the past needs an archive: start the proxy with --archive")
-        level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         return {
             **self._source.tree_access,
-            "log_format": form_in_use(),
-            "log_level": level,
             "url": self._source.url,
             "table": table,
             "path": path,

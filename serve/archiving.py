@@ -15,7 +15,6 @@ from proxy.etcd.access import Access
 from proxy.log.log import Log
 from proxy.options.archive import ArchiveOptions
 from proxy.support.child import end, start
-from proxy.support.logs import form_in_use
 from proxy.support.metrics import PlainMetric
 from proxy.support.spawn import Child
 
@@ -72,10 +71,8 @@ class Archiving:
 
     async def _archive(self) -> None:
         """Run a child until it ends, or another proxy's turn has come."""
-        level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
-        job = {**self._job, "log_format": form_in_use(), "log_level": level}
         try:
-            child = await start(_MODULE, job)
+            child = await start(_MODULE, self._job)
         except OSError as error:
             log.error("the tree is not archived: %s", error)
             return

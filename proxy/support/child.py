@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.support.last_resort import take_charge
-from proxy.support.logs import TEXT, configure
+from proxy.support.logs import TEXT, configure, form_in_use
 from proxy.support.spawn import Child, spawn
 
 _NICE = 10
@@ -26,7 +26,10 @@ Result = TypeVar("Result")
 
 
 async def start(module: str, job: dict[str, Any]) -> Child:
-    """Start `python -m MODULE` with a job, its stdin and stdout as pipes. Raises OSError."""
+    """Start `python -m MODULE` with a job, its stdin and stdout as pipes. Raises OSError.
+
+    Its log has the form and the level of this process.
+    """
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         child = await spawn(
@@ -37,6 +40,8 @@ async def start(module: str, job: dict[str, Any]) -> Child:
     except OSError as error:
         raise OSError(f"{sys.executable} cannot be started: {error}") from error
     assert child.stdin is not None
+    level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
+    job = {**job, "log_format": form_in_use(), "log_level": level}
     child.stdin.write(json.dumps(job).encode() + b"\n")
     with suppress(ConnectionError):
         await child.stdin.drain()

@@ -27,7 +27,6 @@ from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.outcome import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
-from proxy.support.logs import form_in_use
 from proxy.support.spawn import Child
 from schema.entry import Kind, encode_forget
 from schema.record import SnapshotRef
@@ -377,12 +376,7 @@ class Snapshots:
 
 async def run_process(access: Access, job: Job) -> Answer:
     """Run the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
-    config = {
-        **access.as_json(),
-        "log_format": form_in_use(),
-        "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
-        **job.as_json(),
-    }
+    config = {**access.as_json(), **job.as_json()}
     try:
         child = await start(_WRITER, config)
     except OSError as error:
