@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.etcd.repeating import until_known
-from proxy.log.record import TIMEOUT, Registered, complete, look
+from proxy.log.record import TIMEOUT, Registered, complete_record, look
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST, Randomness, clock_ms
 from proxy.support.tasks import Tasks
@@ -45,7 +45,7 @@ async def visit(
         revision = 0
         while not revision:
             found = await until_known(look, etcd, keys)
-            complete(found, keys)
+            complete_record(found, keys)
             assert found.pair is not None
             known = Compare(keys.tree, found.pair.mod_revision)  # as for a proxy: another one may have a seal
             txn = Txn((Compare(key, 0), known), (Put(key, value, lease),), (Get(key, keys_only=True),))

@@ -62,7 +62,7 @@ class Request(NamedTuple):
     kind: int
     session_id: int
     opcode: int
-    identities: tuple[Identity, ...]
+    identities: Identities
     body: bytes  # README.md has the form of each kind
 
 
@@ -134,12 +134,12 @@ class EntryWriter:
         #: An upper bound of the finished value's size.
         self.size = _FIXED_SIZE
         self._rows: list[tuple[int, int, int, int, bytes]] = []
-        self._indexes: dict[tuple[Identity, ...], int] = {}
-        self._last: tuple[Identity, ...] | None = None
+        self._indexes: dict[Identities, int] = {}
+        self._last: Identities | None = None
         self._last_index = 0
 
     def add(
-        self, kind: int, session_id: int, opcode: int, identities: tuple[Identity, ...], body: bytes
+        self, kind: int, session_id: int, opcode: int, identities: Identities, body: bytes
     ) -> None:
         """Append a request; the arguments as in `Request`."""
         if identities is not self._last:
@@ -147,7 +147,7 @@ class EntryWriter:
         self._rows.append((session_id, opcode, self._last_index, kind, body))
         self.size += _ROW_SIZE + len(body)
 
-    def _choose(self, identities: tuple[Identity, ...]) -> None:
+    def _choose(self, identities: Identities) -> None:
         index = self._indexes.get(identities)
         if index is None:
             index = self._indexes[identities] = len(self._indexes)
@@ -206,7 +206,7 @@ def kinds_in(value: bytes) -> bytes:
 
 _NO_IDENTITIES = "an entry has a request whose identities are not in it"
 _Opened: TypeAlias = tuple[
-    bytes, tuple[int, int, int, int], bytes, tuple[int, ...], list[tuple[Identity, ...]], int
+    bytes, tuple[int, int, int, int], bytes, tuple[int, ...], list[Identities], int
 ]
 
 
@@ -235,10 +235,10 @@ def _opened(value: bytes) -> _Opened:
 # what it likes, and could fill the memory with names.
 _MOST_CACHED = 4096
 _LONGEST_CACHED = 1024
-_lists: dict[bytes, list[tuple[Identity, ...]]] = {}
+_lists: dict[bytes, list[Identities]] = {}
 
 
-def _unpack_lists(packed: bytes) -> list[tuple[Identity, ...]]:
+def _unpack_lists(packed: bytes) -> list[Identities]:
     """The lists of one entry. Not to be changed: entries with the same lists share them."""
     lists = _lists.get(packed)
     if lists is None:
@@ -258,11 +258,11 @@ def size_of(identities: Identities) -> int:
     return _LIST_SIZE + len(_pack_identities(identities))
 
 
-_packed_lists: dict[tuple[Identity, ...], bytes] = {}
-_unpacked_lists: dict[bytes, tuple[Identity, ...]] = {}
+_packed_lists: dict[Identities, bytes] = {}
+_unpacked_lists: dict[bytes, Identities] = {}
 
 
-def _pack_identities(identities: tuple[Identity, ...]) -> bytes:
+def _pack_identities(identities: Identities) -> bytes:
     packed = _packed_lists.get(identities)
     if packed is None:
         packed = pack_texts([text for identity in identities for text in identity])
@@ -273,7 +273,7 @@ def _pack_identities(identities: tuple[Identity, ...]) -> bytes:
     return packed
 
 
-def _unpack_identities(packed: bytes) -> tuple[Identity, ...]:
+def _unpack_identities(packed: bytes) -> Identities:
     """Equal lists of all entries are one tuple, so that what depends on them can be looked up by it."""
     identities = _unpacked_lists.get(packed)
     if identities is None:

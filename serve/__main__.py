@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
         except OSError as error:
             logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
             return 2
-        code = _serve(config, prepared)
+        code = _with_ports(config, prepared)
     if prepared.tracer is not None:
         prepared.tracer.shutdown()
     return code
@@ -177,7 +177,7 @@ def _admin_settings(config: Config) -> "AdminSettings":
     return admin_settings(config)
 
 
-def _serve(config: Config, prepared: Prepared) -> int:
+def _with_ports(config: Config, prepared: Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
     listeners: Listeners = {}
     try:
@@ -193,7 +193,7 @@ def _serve(config: Config, prepared: Prepared) -> int:
             except OSError as error:
                 logs.say(f"zketcd: {error}")
                 return 2
-        return _served(config, prepared, listeners, channel)
+        return _run_loop(config, prepared, listeners, channel)
     finally:
         for listener in listeners.values():
             listener.close()
@@ -215,7 +215,7 @@ def _bind_for_peers(config: Config, listeners: Listeners) -> None:
         listeners["peer"] = bound_socket(*config.peer_listen)
 
 
-def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
+def _run_loop(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
     shares = descriptors.raised()
     if shares.warning:

@@ -20,7 +20,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.operation_names import constant_name
 from proxy.admin.facts import OPERATIONS, Facts
 from proxy.admin.subject import ArchiveFacts, Subject
 from proxy.frontend.certificate_ends import CertificateEnds
@@ -38,7 +38,6 @@ _TIME_PLACES = range(12, 36, 2)
 _SIZE_PLACES = range(13)
 _BUSIEST = 10  # paths, and clients, that have values of their own
 _QUANTILES = (0.5, 0.9, 0.99)
-_NAMES: dict[int, str] = {opcode: opcode.name.lower() for opcode in (*OpCode, *KeeperOpCode)}
 # Gauges of ZooKeeperServer.registerMetrics, by the help that each gets here.
 _GAUGES = {
     "avg_latency": "mean time of a request in ms since the last srst",
@@ -50,8 +49,8 @@ _GAUGES = {
     "outstanding_requests": "requests in the log without an answer so far",
     "uptime": "ms since the start",
     "znode_count": "nodes of the tree, the root twice as in ZooKeeper",
-    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, but twice"
-    f" if more than {COMPARED:,} watches are not of the most frequent kind",
+    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, but"
+    f" twice if more than {COMPARED:,} watches are not of the most frequent kind",
     "ephemerals_count": "ephemeral nodes of all sessions",
     "approximate_data_size": "bytes of all data and paths",
     "global_sessions": "sessions of all proxies",
@@ -168,7 +167,7 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     )
     for opcode, histogram in subject.latency.by_opcode.items():
         if histogram.count:
-            _add_times(requests, [_NAMES[opcode]], histogram)
+            _add_times(requests, [constant_name(opcode).lower()], histogram)
     yield requests
 
 

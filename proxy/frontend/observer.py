@@ -126,7 +126,7 @@ class Observer:
         counts = self.counts
         counts[opcode] = counts.get(opcode, 0) + count
 
-    def refuse(self, opcode: int) -> None:
+    def note_refused(self, opcode: int) -> None:
         """A write has failed; `count` counts it as well."""
         self._latency.note_refused(opcode)
 

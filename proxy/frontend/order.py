@@ -205,7 +205,7 @@ class Order:
         opcode = write.opcode
         self._observer.count(opcode, 1, write.xid, write.received)
         if err:
-            self._observer.refuse(opcode)
+            self._observer.note_refused(opcode)
         queue = self.queue
         items = queue.items
         if not items:
@@ -289,7 +289,7 @@ class Order:
         self.live_through(LifeEvent.END)
 
     def live_through(self, event: LifeEvent) -> None:
-        """Change the state of the connection."""
+        """Change the state of the connection, which is here since nothing is answered once it is closed."""
         self.life = TRANSITIONS[self.life][event]
 
     @property

@@ -99,9 +99,8 @@ class Outbound:
         self._loop = loop
         self._last_wait: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
-        self._closing: asyncio.Transport | None = (
-            None  # closed, but the client may still read the last packets
-        )
+        # Closed, but the client may still read the last packets.
+        self._closing: asyncio.Transport | None = None
         self._socket = -1
         self._acked = 0  # bytes that the client's host had acknowledged at the last call of `measure_silence`
         self.sent = 0  # packets

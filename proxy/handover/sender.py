@@ -81,7 +81,7 @@ class Sender:
         self._frozen = False
         self._failed = False
         self._successor = ""  # the new process's incarnation, once it may append
-        self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
+        self._sessions_gone = asyncio.Event()  # they are carried over, and nothing after that is applied
         self._went: Contact | None = None  # to etcd at that moment
         self._reloads = 0  # of the state, before the connections were frozen
         # The connections whose sockets the new process has.
@@ -241,7 +241,7 @@ class Sender:
         own = {self._successor, self._server.log.incarnation}
         if any(each.incarnation in own for each in sessions.values()):
             try:
-                await asyncio.wait_for(self._held.wait(), _CARRIED)
+                await asyncio.wait_for(self._sessions_gone.wait(), _CARRIED)
             except TimeoutError:
                 raise HandoverError("the sessions were not carried over in time") from None
         if self._server.log.stats.reloads != self._reloads:
@@ -279,8 +279,8 @@ class Sender:
 
     def _carried(self) -> None:
         """A session is carried over. What the new process has sent may be applied after its end."""
-        if not self._held.is_set() and not self._failed:
-            self._held.set()
+        if not self._sessions_gone.is_set() and not self._failed:
+            self._sessions_gone.set()
             self._went = self._server.log.contact()
             self._server.log.applier.worker.hold()
 
@@ -294,7 +294,7 @@ class Sender:
         await new.end()
         if not self._frozen:
             return
-        if self._held.is_set():
+        if self._sessions_gone.is_set():
             server.log.applier.worker.release()
         await server.thaw()
         try:

@@ -42,9 +42,9 @@ class LogSettings(NamedTuple):
     version: str = ""  # of this release, for people
     home: Home = Home()  # where this proxy runs
     peer_port: PeerPort = PeerPort()  # where it takes entries of other proxies
-    # Seconds. A proxy whose state is older than this stops serving,
+    # A proxy stops serving whose state is older than this, in seconds, or that has not heard of the standby
+    # for so long.
     max_staleness: float = defaults.MAX_STALENESS
-    # and one that has not heard of the standby for so long.
     standby_within: int = defaults.STANDBY_WITHIN
     archives: bool = False  # this proxy can archive the log
     reserve: int = defaults.ETCD_RESERVE  # percent of etcd's quota

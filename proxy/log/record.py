@@ -153,13 +153,13 @@ def servable(
         assert found.record is not None
         record = found.record
     else:
-        record = complete(found, keys, even_sealed=even_sealed)
+        record = complete_record(found, keys, even_sealed=even_sealed)
     if record.level not in levels:
         raise TreeNotServable(unknown_level(keys.prefix.decode(), record.level, levels))
     return record
 
 
-def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeRecord:
+def complete_record(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeRecord:
     """The record of a complete tree. Raises TreeNotServable."""
     prefix = keys.prefix.decode()
     record = found.record

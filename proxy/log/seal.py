@@ -9,7 +9,7 @@ acknowledged lies before it.
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Put, Txn
 from proxy.etcd.repeating import until_known
-from proxy.log.record import TIMEOUT, TreeSealed, complete, look
+from proxy.log.record import TIMEOUT, TreeSealed, complete_record, look
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 
@@ -24,7 +24,7 @@ async def seal(etcd: Etcd, keys: Keyspace, where: Seal) -> int:
     while True:
         found = await until_known(look, etcd, keys)
         try:
-            record = complete(found, keys)
+            record = complete_record(found, keys)
         except TreeSealed as error:
             if error.seal.leads_to(where):
                 return error.position

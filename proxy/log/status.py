@@ -80,7 +80,7 @@ class Contact(NamedTuple):
 
 @dataclass(slots=True)
 class Stats:
-    """What the log counts since the start of this server. The numbers only grow, where things happen."""
+    """What the log counts since the start of this server. All numbers but `round_trip` only grow."""
 
     sent_entries: int = 0
     sent_bytes: int = 0

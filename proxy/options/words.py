@@ -37,6 +37,7 @@ ZOOKEEPER = {
     "wchp": _LIST,
     "wchs": Word(),
 }
+# No answer of these is a list without a bound.
 KEEPER = dict.fromkeys(["apiv", "clrs", "csnp", "ftfl", "lgif", "rcfg", "rclc", "rcvr", "rqld"], _ANY_TIME)
 WORDS = ZOOKEEPER | KEEPER
 KNOWN = frozenset(WORDS)

@@ -68,9 +68,8 @@ class Quotas(ByPath[Quota]):
         super().__init__()
         self._nodes = nodes
         self._added: dict[str, tuple[int, int]] = {}  # nodes and bytes, by path, since the last `settle`
-        self._stale: dict[
-            str, None
-        ] = {}  # paths of quotas to be counted, or whose stats node is to be updated
+        # Paths of quotas to be counted, or whose stats node is to be updated.
+        self._stale: dict[str, None] = {}
         self._gone: dict[str, int] = {}  # what each counts of `_KEPT`, the oldest first
         self._gone_size = 0  # their sum
 

@@ -1,7 +1,7 @@
 """What a proxy takes from its host besides the network: clocks and randomness.
 
-`Server` takes one `Environment` and hands it, or the part that is needed, to each of its parts; a simulation
-hands in its own. No other module of `proxy` reads a clock or draws random values (a test checks the imports).
+`Server` takes one `Environment` and hands it, or what is needed of it, to each part that a simulation runs;
+that hands in its own. No other module of `proxy` reads a clock or draws random values (a test checks that).
 Deadlines and sleeps use the event loop's clock.
 """
 

@@ -1,8 +1,9 @@
 """What an authentication scheme is: ZooKeeper's AuthenticationProvider. Each has a file of its own."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from schema.entry import Identities as Identities
 from schema.entry import Identity as Identity
 
 
@@ -24,9 +25,6 @@ class Settings(NamedTuple):
     super_digest: str | None = None
     #: X509AuthenticationProvider.superUser: the subject of the certificate that is the super user's.
     super_subject: str | None = None
-
-
-Identities: TypeAlias = tuple[Identity, ...]
 
 
 def no_identities(remote: Remote, settings: Settings) -> Identities:

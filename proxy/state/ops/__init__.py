@@ -159,14 +159,14 @@ PARTS: PartKinds = kinds_of(_WRITES)
 EXTENDED_PARTS: PartKinds = kinds_of({**_WRITES, **_KEEPER_WRITES})
 
 MULTI_READ = KeeperMultiRead({**_SINGLE, **_KEEPER_SINGLE}, PARTS)
-_MULTI_READ = _alone(
+_ROW_OF_MULTI_READ = _alone(
     MULTI_READ.plain.answer, MULTI_READ.steps, has_path=False, counted="multi_read", word="MLTR"
 )
 
-READS: dict[int, ReadOperation] = {**_SINGLE, OpCode.MULTI_READ: _MULTI_READ}
+READS: dict[int, ReadOperation] = {**_SINGLE, OpCode.MULTI_READ: _ROW_OF_MULTI_READ}
 _KEEPER_READS: Mapping[int, ReadOperation] = {
     **_KEEPER_SINGLE,
-    OpCode.MULTI_READ: _MULTI_READ._replace(answer=MULTI_READ.answer, cost=Cost.SEARCH),
+    OpCode.MULTI_READ: _ROW_OF_MULTI_READ._replace(answer=MULTI_READ.answer, cost=Cost.SEARCH),
 }
 
 WRITES: dict[int, WriteOperation] = {
