@@ -11,7 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, no_space, read, until_known
+from pipeline.etcd.requests import (
+    RETRY,
+    TIMEOUT,
+    LoadRefused,
+    commit,
+    count,
+    no_space,
+    read,
+    until_known_or_full,
+)
 from pipeline.etcd.seen import last_zxid
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -178,7 +187,7 @@ async def begin(
         reason = refusal(target, keys, overwrite=overwrite)
         if reason is not None:
             raise LoadRefused(reason)
-        cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
+        cluster_id = (await until_known_or_full(etcd.status, TIMEOUT)).cluster_id
         seen = await last_zxid(etcd, keys, target.record)
         load = Load(0, cluster_id, target.revision, writer, seen)
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))

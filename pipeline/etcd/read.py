@@ -1,7 +1,6 @@
 """A tree in etcd as of one revision: its pages, its sessions, and whether the log has later entries."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy
@@ -9,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.etcd import columns, paths
 from pipeline.etcd.record import NotReadable
-from pipeline.etcd.requests import read, until_known
+from pipeline.etcd.requests import read, until_known_or_full
 from pipeline.etcd.sessions import password_of
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
@@ -89,7 +88,7 @@ async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | Non
     async for incarnation in catch_up.incarnations(etcd, keys, keys.log, keys.log_end):
         start = keys.entry(incarnation, applied.get(incarnation, 0) + 1)
         end = keys.entries_of(incarnation)[1]
-        if await until_known(partial(catch_up.first_entry, etcd, keys, start, end)) is not None:
+        if await until_known_or_full(catch_up.first_entry, etcd, keys, start, end) is not None:
             return True
     return False
 

@@ -1,7 +1,7 @@
 """The record of a tree in etcd, which says whether the tree can be read."""
 
 from pipeline.errors import Failure
-from pipeline.etcd.requests import until_known
+from pipeline.etcd.requests import until_known_or_full
 from proxy.etcd.interface import Etcd
 from proxy.log.record import Look, TreeNotServable, is_copy, look
 from schema.keys import Keyspace
@@ -15,7 +15,7 @@ class NotReadable(Failure):
 async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
     """The tree's record and the living proxies. Raises NotReadable, EtcdError."""
     try:
-        found = await until_known(lambda: look(etcd, keys))
+        found = await until_known_or_full(look, etcd, keys)
     except TreeNotServable as error:
         raise NotReadable(str(error)) from error
     prefix = keys.prefix.decode()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.record import NotReadable, record_of
-from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.requests import TIMEOUT, until_known_or_full
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
@@ -82,7 +82,7 @@ async def replay(
             if kept is None:
                 await _loaded(etcd, keys, start, end, lossy, again)
                 return
-            cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
+            cluster_id = (await until_known_or_full(etcd.status, TIMEOUT)).cluster_id
             machine = kept.take(keys, cluster_id, start)
             if machine is None or not await _went_on(etcd, keys, machine, start, end, again()):
                 machine = await _loaded(etcd, keys, start, end, lossy, again)
@@ -120,7 +120,7 @@ async def _went_on(
 ) -> bool:
     """Bring a state from `start` to `end`; False, the state as it was, if entries between were truncated."""
     try:
-        caught = await until_known(lambda: read_missed(etcd, keys, machine.applied, start.revision))
+        caught = await until_known_or_full(read_missed, etcd, keys, machine.applied, start.revision)
     except Truncated:
         return False
     await Replay(keys, machine, caught, lambda _count: None, execute).run(end.revision)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from pipeline.errors import Failure
 from proxy.etcd.interface import Etcd
@@ -17,6 +17,7 @@ from proxy.etcd.model import (
     TxnResult,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TIMEOUT = 60.0  # seconds for one request
@@ -28,8 +29,8 @@ class LoadRefused(Failure):
     """The load cannot begin or continue; the message says why and what to do. No proxy serves the target."""
 
 
-async def until_known(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat an idempotent request while its outcome is unknown, for up to a minute.
+async def until_known_or_full(request: Callable[P, Awaitable[T]], *arguments: P.args, **named: P.kwargs) -> T:
+    """As `until_known` of `proxy.etcd.repeating`, but for up to a minute: an import takes hours.
 
     Raises EtcdError, and LoadRefused if etcd has no space left.
     """
@@ -37,7 +38,7 @@ async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     deadline = loop.time() + _LONGEST_OUTAGE
     while True:
         try:
-            return await request()
+            return await request(*arguments, **named)
         except EtcdNoSpace as error:
             raise no_space() from error
         except EtcdUnknown:
@@ -49,7 +50,7 @@ async def until_known(request: Callable[[], Awaitable[T]]) -> T:
 async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
     """Commit an idempotent Txn of a load. Raises EtcdError, LoadRefused."""
     try:
-        return await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        return await until_known_or_full(etcd.txn, txn, TIMEOUT)
     except EtcdRefused as refused:
         if refused.kind is RefusalKind.TOO_LARGE:
             raise LoadRefused(
@@ -66,7 +67,7 @@ async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
 
 async def read(etcd: Etcd, get: Get) -> RangeResult:
     """The answer to a read. Raises EtcdError."""
-    return await until_known(lambda: etcd.range(get, TIMEOUT))
+    return await until_known_or_full(etcd.range, get, TIMEOUT)
 
 
 async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:

@@ -17,7 +17,7 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, target_of
-from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, read, until_known
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, read, until_known_or_full
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.follow.catch_up import Caught, entries_after
@@ -112,7 +112,7 @@ def decode_position(value: bytes) -> Position:
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
     both = Txn((), (Get(keys.follows), Get(keys.tree)))  # at one revision: a follower may put both
-    followed, tree = (await until_known(lambda: etcd.txn(both, TIMEOUT))).responses
+    followed, tree = (await until_known_or_full(etcd.txn, both, TIMEOUT)).responses
     assert isinstance(followed, RangeResult)
     assert isinstance(tree, RangeResult)
     record = decode_record(tree.kvs[0].value) if tree.kvs else None
@@ -242,7 +242,7 @@ async def begin(
     reason = load.refusal(there, keys, overwrite=overwrite)
     if reason is not None:
         raise LoadRefused(reason)
-    cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
+    cluster_id = (await until_known_or_full(etcd.status, TIMEOUT)).cluster_id
     machine, position = await make(cluster_id)
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)

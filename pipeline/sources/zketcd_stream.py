@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.replayed import KeptState
-from pipeline.etcd.requests import until_known
+from pipeline.etcd.requests import until_known_or_full
 from pipeline.sources.log_options import EARLIEST
 from pipeline.sources.zketcd_log import SCHEMAS, TrafficOptions, batches_of, partitions_of
 
@@ -88,12 +88,12 @@ async def _initial(options: TrafficOptions) -> Mark:
         return start if options.log.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
 
     async with options.connection.client() as etcd:
-        return await until_known(initial)
+        return await until_known_or_full(initial)
 
 
 async def _newest(options: TrafficOptions) -> int:
     async with options.connection.client() as etcd:
-        _, end = await until_known(lambda: etcd_log.whole(etcd, options.connection.keys))
+        _, end = await until_known_or_full(etcd_log.whole, etcd, options.connection.keys)
         return end.entries
 
 
@@ -110,4 +110,4 @@ async def _latest(options: TrafficOptions, start: Mark, most: int | None) -> Mar
             return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)
 
     async with options.connection.client() as etcd:
-        return await until_known(latest)
+        return await until_known_or_full(latest)
