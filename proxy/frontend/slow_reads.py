@@ -103,12 +103,12 @@ class ReadSlices(Slices):
 
     @override
     @contextmanager
-    def leaving(self, then: Callable[[], None]) -> Iterator[None]:
+    def leaving(self, when_seen: Callable[[], None]) -> Iterator[None]:
         if not self.may_leave:
-            with super().leaving(then):
+            with super().leaving(when_seen):
                 yield
             return
-        then()
+        when_seen()
         self.sees = None
         yield
         self.sees = Sees.PIECES

@@ -95,16 +95,16 @@ class FullNode(Znode):
             packed = self._stat = pack_stat(self, len(children) if children else 0)
         return packed
 
-    def names(self, pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None) -> bytes:
-        """The names of its children, packed; cached. Raises as `pack_children`, which says what `then` is."""
+    def names(self, pause: Pause = NO_PAUSE, when_seen: Callable[[], None] | None = None) -> bytes:
+        """The names of its children, packed; cached. `pack_children` has the rest."""
         packed = self._names
         if packed is None:
             as_of = self.pzxid
-            packed = pack_children(self.children or (), pause, then)
+            packed = pack_children(self.children or (), pause, when_seen)
             if self.pzxid == as_of:
                 self._names = packed
-        elif then is not None:
-            then()
+        elif when_seen is not None:
+            when_seen()
         return packed
 
     def names_size(self, pause: Pause = NO_PAUSE) -> int:
@@ -194,10 +194,10 @@ class PackedNode(bytes):
         """The node's Stat as ZooKeeper sends it."""
         return self[_TAIL:]
 
-    def names(self, _pause: Pause = NO_PAUSE, then: Callable[[], None] | None = None) -> bytes:
+    def names(self, _pause: Pause = NO_PAUSE, when_seen: Callable[[], None] | None = None) -> bytes:
         """The names of no children, packed."""
-        if then is not None:
-            then()
+        if when_seen is not None:
+            when_seen()
         return _NO_NAMES
 
     def names_size(self, _pause: Pause = NO_PAUSE) -> int:
@@ -322,13 +322,13 @@ def pack_names(names: Collection[str], pause: Pause) -> bytes:
     return _pack_texts(names, 0, pause)
 
 
-def pack_children(paths: Collection[str], pause: Pause, then: Callable[[], None] | None = None) -> bytes:
+def pack_children(paths: Collection[str], pause: Pause, when_seen: Callable[[], None] | None = None) -> bytes:
     """The names of a node's children, from their paths. Raises as `pack_names`.
 
-    `then` is called when nothing more is raised, while the state is what the names show: it may change while
-    very many are packed (`Pause.leaving`).
+    `when_seen` is called when nothing more is raised, while the state is what the names show: it may change
+    while very many are packed (`Pause.leaving`).
     """
-    return _pack_texts(paths, _start_of_names(paths), pause, then)
+    return _pack_texts(paths, _start_of_names(paths), pause, when_seen)
 
 
 def child_names(node: Node) -> Iterator[str]:
@@ -384,7 +384,7 @@ def _fit(texts: Collection[str], start: int, size: int, are_ascii: bool, pause: 
 
 
 def _pack_texts(
-    texts: Collection[str], start: int, pause: Pause, then: Callable[[], None] | None = None
+    texts: Collection[str], start: int, pause: Pause, when_seen: Callable[[], None] | None = None
 ) -> bytes:
     """Pack what the texts have from a place on."""
     count = len(texts)
@@ -401,13 +401,13 @@ def _pack_texts(
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     is_long = size > pause.every * BYTES_PER_STEP
     if count <= pause.every and not is_long:
-        if then is not None:
-            then()
+        if when_seen is not None:
+            when_seen()
         return pack_strings([text[start:] for text in texts] if start else texts)
     body = bounded.Body(pause)
     body.add(INT.pack(count))
     are_long = is_long and size > count * _SHORT
-    with pause.leaving(then or (lambda: None)):
+    with pause.leaving(when_seen or (lambda: None)):
         for some in (pause.texts if are_long else pause.batches)(texts, 2):
             body.add(_pack_many(some, start))
         if copied is not None:

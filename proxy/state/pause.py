@@ -85,14 +85,14 @@ class Pause:
         return False
 
     @contextmanager
-    def leaving(self, then: Callable[[], None]) -> Iterator[None]:
+    def leaving(self, when_seen: Callable[[], None]) -> Iterator[None]:
         """Within the block nothing of the state is looked at.
 
-        `then` is called when nothing refuses the read any more, while the state is what the read shows: at
-        the end of the block, or before the state may change.
+        `when_seen` is called when nothing refuses the read any more, while the state is what the read shows:
+        at the end of the block, or before the state may change.
         """
         yield
-        then()
+        when_seen()
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:
         """The items, one a step, with pauses between them. They must not change meanwhile."""

@@ -35,10 +35,10 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
         expect_list(reading, path, 0, FILTERED_PER_STEP)
     node, paths = _listed(reading, client, path, only)
     stat = node.stat()  # before the state may change
-    then = watching(reading, client, path) if watch else None
+    when_seen = watching(reading, client, path) if watch else None
     if only == ListFilter.ALL:
-        return node.names(reading.pause, then) + stat
-    return pack_children(paths, reading.pause, then) + stat
+        return node.names(reading.pause, when_seen) + stat
+    return pack_children(paths, reading.pause, when_seen) + stat
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
