@@ -138,9 +138,7 @@ class EntryWriter:
         self._last: Identities | None = None
         self._last_index = 0
 
-    def add(
-        self, kind: int, session_id: int, opcode: int, identities: Identities, body: bytes
-    ) -> None:
+    def add(self, kind: int, session_id: int, opcode: int, identities: Identities, body: bytes) -> None:
         """Append a request; the arguments as in `Request`."""
         if identities is not self._last:
             self._choose(identities)
@@ -205,9 +203,7 @@ def kinds_in(value: bytes) -> bytes:
 
 
 _NO_IDENTITIES = "an entry has a request whose identities are not in it"
-_Opened: TypeAlias = tuple[
-    bytes, tuple[int, int, int, int], bytes, tuple[int, ...], list[Identities], int
-]
+_Opened: TypeAlias = tuple[bytes, tuple[int, int, int, int], bytes, tuple[int, ...], list[Identities], int]
 
 
 def _opened(value: bytes) -> _Opened:

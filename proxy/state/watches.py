@@ -245,7 +245,7 @@ class WatchTable:
         lasting = self.persistent.by_path.get(path) if self._some_last else None
         return dict.fromkeys((*taken, *lasting)) if lasting else taken
 
-    # -- for administrators: except `total` and `held`, all count data watches only, as ZooKeeper does --------
+    # -- for administrators: except `total` and `held`, all count data watches only, as ZooKeeper does -------
     # What is watched in two ways counts once, unless there is too much to compare.
 
     def counts(self) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """What an authentication scheme is: ZooKeeper's AuthenticationProvider. Each has a file of its own."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from schema.entry import Identities as Identities
 from schema.entry import Identity as Identity

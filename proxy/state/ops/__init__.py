@@ -70,9 +70,7 @@ _alone = partial(ReadOperation, alone=True)
 def _names(answer: AnswerRead, plain: AnswerPart | None = None, word: str = "") -> ReadOperation:
     """A list of the names of a node's children."""
     part = ReadPart(read_path_watch, expect_children(PACKED_PER_STEP), plain)
-    return ReadOperation(
-        answer, of_part(part), sees=Sees.NAMES, part=part, counted="get_children", word=word
-    )
+    return ReadOperation(answer, of_part(part), sees=Sees.NAMES, part=part, counted="get_children", word=word)
 
 
 _SINGLE: Mapping[int, ReadOperation] = {
