@@ -1,6 +1,7 @@
 """The server: connects the parts, starts them in order, and drains them at the end."""
 
 import asyncio
+import hashlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
@@ -220,6 +221,13 @@ class Server(BaseServer):
         if config.peer_listen is None:  # the new process may have one, and binds it
             del addresses["--peer-listen"]
         return {"--prefix": config.prefix, "etcd cluster": f"{self.machine.cluster_id:x}", **addresses}
+
+    @property
+    def users(self) -> str:
+        """A hash of the options that make a client a super user or a user of SASL."""
+        sasl = self._config.sasl
+        who = sorted(sasl.users.items()), sorted(sasl.super_users), sasl.principal, sasl.naming
+        return hashlib.sha256(repr((self._config.super_digest, who)).encode()).hexdigest()
 
     def freeze(self) -> None:
         """Take nothing from clients, and no new clients, until `thaw`: another process takes over."""

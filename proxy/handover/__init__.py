@@ -3,7 +3,7 @@
 The old process starts the new one, which loads the tree, follows the log and registers under its own name.
 They talk by a socket pair, which the new one inherits:
 
-    new: hello       its form, release, incarnation and place: `Server.must_match`
+    new: hello       its form, release and incarnation, `Server.must_match` and `Server.users`
     old: restart     its form is another one: the old process drains and ends; nothing else follows
     old: sockets     those of some clients, and what their connections consist of; it serves them still
     new: adopted     it has made these connections, which read nothing yet

@@ -39,7 +39,8 @@ async def take(channel: Channel, server: Server, adopt: Adopt = _adopt) -> dict[
     worker = server.log.applier.worker
     receiver = _Receiver(channel, server, adopt)
     server.connections.freeze()
-    await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=server.must_match)
+    place, users = server.must_match, server.users
+    await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=place, users=users)
     frozen = await receiver.receive("frozen", "restart", timeout=None)
     if frozen.kind == "restart":
         await channel.ended()

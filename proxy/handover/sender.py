@@ -27,6 +27,7 @@ _MOST_BYTES = 4 << 20  # of one message: what these clients have sent, and was n
 _COMPARED = 10_000  # watches that are compared in one turn of the loop
 _POLL = 0.002
 _TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
+_BY_OPTIONS = ("super", "sasl")  # schemes of identities that a client has by options
 
 
 class OtherForm(HandoverError):
@@ -84,6 +85,7 @@ class Sender:
         self._sessions_gone = asyncio.Event()  # they are carried over, and nothing after that is applied
         self._went: Contact | None = None  # to etcd at that moment
         self._reloads = 0  # of the state, before the connections were frozen
+        self._same_users = True  # as the new process has
         # The connections whose sockets the new process has.
         self._given: dict[Connection, _Given] = {}
 
@@ -130,6 +132,7 @@ class Sender:
             theirs = hello["place"].get(what, "none")
             if theirs != ours:
                 raise HandoverError(f"{what} is {theirs} now, and was {ours}: restart instead")
+        self._same_users = hello.get("users") == server.users
         if not server.log.contact().in_touch:
             raise HandoverError("etcd does not answer, or this proxy's state is old")
         await self._pass_sockets(channel)
@@ -194,7 +197,7 @@ class Sender:
 
     async def _pass_clients(self, channel: Channel) -> int:
         """Say which connections move, and what has changed since their sockets were given; how many."""
-        moving = [each for each in await self._quiet() if each.can_move]
+        moving = [each for each in await self._quiet() if self._moves(each)]
         for some in _parts(moving, _MOST_CLIENTS):
             numbers: list[int] = []
             changed: list[tuple[int, Sequence[Any]]] = []
@@ -214,6 +217,11 @@ class Sender:
             await _pass_watches(channel, changes)
             await channel.send("clients", numbers=numbers, changed=changed)
         return len(moving)
+
+    def _moves(self, connection: Connection) -> bool:
+        """Whether it moves. Rights that the new process may not give have to be proved anew."""
+        holds = self._same_users or all(each.scheme not in _BY_OPTIONS for each in connection.identities)
+        return holds and connection.can_move
 
     async def _answered(self) -> None:
         """Wait until all requests are answered, except to clients that do not read.

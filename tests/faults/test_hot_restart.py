@@ -17,6 +17,7 @@ from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from lab.servers.process import lives
 from lab.servers.with_prelude import ServerWithPrelude
+from proxy.state.auth.digest import digest_identity
 from tests.faults import failing_takeover
 
 
@@ -159,6 +160,25 @@ def test_a_process_that_would_serve_another_tree_does_not_take_over(
     with Client(server.port) as client:
         assert f"--prefix is {etcd_prefix}/other now, and was {etcd_prefix}: restart" in server.upgrade()
         assert client.stat("/") is not None
+
+
+def test_rights_that_the_new_options_do_not_give_end(server: Upgradable) -> None:
+    """A super user whose password was changed kept all rights for as long as its connection lived."""
+    options = server.file.read_text()
+
+    def upgrade(password: bytes) -> None:
+        server.file.write_text(f'{options}super-digest = "{digest_identity(password).id}"\n')
+        assert "has taken over" in server.upgrade()
+
+    upgrade(b"super:old")
+    with Client(server.port) as boss, Client(server.port) as other:
+        boss.prove("digest", b"super:old")
+        other.prove("digest", b"bob:old")
+        upgrade(b"super:old")
+        assert boss.stat("/") is not None
+        upgrade(b"super:new")
+        boss.until_closed()
+        assert other.stat("/") is not None
 
 
 def test_a_wrong_configuration_is_no_upgrade_and_the_reason_is_in_the_log(server: Upgradable) -> None:
