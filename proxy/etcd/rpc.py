@@ -9,6 +9,7 @@ gets a token where one is needed, sends the request to the current endpoint, and
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
@@ -28,6 +29,9 @@ from proxy.support.environment import Clock
 from proxy.support.latency import RoundTrip
 from proxy.support.libraries import how_to_add
 from proxy.support.tasks import Tasks
+from proxy.support.throttled_log import ThrottledLog
+
+_LOG = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
@@ -112,6 +116,8 @@ class Endpoint:
         self.suspect = False
         #: When it last answered, in nanoseconds of the client's clock.
         self.answered = 0
+        #: The cluster (`wire.cluster_of`) that its last answer was of, if that was another one than before.
+        self.cluster = b""
 
 
 def _place_of(endpoint: str, tls: Tls | None) -> tuple[str, int, Tls | None]:
@@ -182,6 +188,8 @@ class Rpc:
         #: How long calls took, and which failed.
         self.calls = Calls()
         self.clock = clock
+        self._cluster = b""  # that the members are of, as `wire.cluster_of`
+        self._throttled_log = ThrottledLog(_LOG, clock)
         self._authenticator = authenticator
         self.streams: set[MemberStream] = set()
         self.repeatable: dict[_Attempt[Any], None] = {}  # under way, if there are other members
@@ -226,7 +234,7 @@ class Rpc:
             answered: asyncio.Future[_Answer | EtcdError] = loop.create_future()
 
             def settle(answer: bytes | RpcError) -> None:
-                found: _Answer | EtcdError = _read(call, answer)
+                found: _Answer | EtcdError = _read(call, self.checked(endpoint, answer))
                 if not answered.done():  # else the caller was cancelled
                     answered.set_result(found)
 
@@ -296,6 +304,24 @@ class Rpc:
         opened = MemberStream(stream, self, endpoint)
         self.streams.add(opened)
         return opened
+
+    def checked(self, endpoint: Endpoint, response: bytes | RpcError) -> bytes | RpcError:
+        """The response, or an error if it is another cluster's: an address may be that of a new etcd by now.
+
+        After a restore from a backup all are: that is accepted once more than half of the endpoints are.
+        """
+        if isinstance(response, RpcError) or (self._cluster and response.startswith(self._cluster, 2)):
+            return response
+        endpoint.cluster = cluster = wire.cluster_of(response)
+        members = self.endpoints.all
+        others = sum(each.cluster == cluster for each in members)
+        if cluster and (not self._cluster or 2 * others > len(members)):
+            self._cluster = cluster
+        if cluster in (b"", self._cluster):
+            return response
+        error = f"{endpoint.address} is a member of another etcd cluster"
+        self._throttled_log.error("%s: it is not used", error)
+        return RpcError(error)
 
     def heard(self) -> None:
         """A stream has brought a message."""
@@ -420,7 +446,7 @@ class _Attempt(Generic[_Answer]):
             return
         self._unanswered -= 1
         rpc, name = self._rpc, self._call.method.name
-        answer = _read(self._call, response)
+        answer = _read(self._call, rpc.checked(endpoint, response))
         unknown = type(answer) is EtcdUnknown
         if not isinstance(answer, EtcdError):
             endpoint.answered = rpc.clock.perf_counter_ns()
@@ -483,6 +509,9 @@ class MemberStream:
         """
 
         def take(message: bytes) -> None:
+            checked = self._rpc.checked(self.endpoint, message)
+            if isinstance(checked, RpcError):
+                raise checked
             self._rpc.heard()
             on_message(message)
 

@@ -5,6 +5,7 @@ protobuf objects from Python costs two to five times as much (docs/decisions/000
 prove them equal to what protobuf reads and writes. Everything else uses the generated `rpc_pb2`.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -111,6 +112,16 @@ def _append_ops(parts: list[bytes], tag: bytes, ops: Sequence[Op]) -> None:
                 body += b"\x12%b%b" % (varint[len(range_end)], range_end)
         length = varint[len(body)]
         parts += (tag, varint[len(kind) + len(length) + len(body)], kind, length, body)
+
+
+# Every answer begins with its header, and that with the cluster's id: field 1 of both.
+_CLUSTER = re.compile(rb"\x0a[\x00-\x7f](\x08[\x80-\xff]*[\x00-\x7f])")
+
+
+def cluster_of(answer: bytes) -> bytes:
+    """The field of an answer that names its cluster, which begins at byte 2; b"" if there is none."""
+    found = _CLUSTER.match(answer)
+    return b"" if found is None else found[1]
 
 
 def decode(kind: type[Answer], answer: bytes) -> Answer:

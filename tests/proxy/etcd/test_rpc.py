@@ -125,6 +125,40 @@ async def test_a_member_that_answers_a_probe_is_used_again(members: Members) -> 
     assert members.client.endpoint == "one:1"
 
 
+def _of_cluster(cluster: int) -> bytes:
+    header = pb.ResponseHeader(cluster_id=cluster, revision=5)
+    return pb.TxnResponse(succeeded=True, header=header).SerializeToString()
+
+
+async def _used(members: Members) -> str:
+    """The member that answers, once one does."""
+    async with asyncio.timeout(20):
+        while isinstance(await members.begin(), EtcdError):
+            pass
+    return members.client.endpoint
+
+
+async def test_a_member_of_another_cluster_is_not_used(members: Members) -> None:
+    """An address of --etcd was a new etcd's: the tree was empty there, and clients wrote to it."""
+    one, two, three = members.all
+    one.answer = three.answer = _of_cluster(1 << 63)
+    two.answer = _of_cluster(7)
+    assert await _used(members) == "one:1"
+    one.hangs = True
+    assert await _used(members) == "three:3"
+
+
+async def test_a_restored_cluster_is_used_once_most_members_are_of_it(members: Members) -> None:
+    for each in members.all:
+        each.answer = _of_cluster(7)
+    await _used(members)
+    for each, cluster in zip(members.all, (8, 7, 8), strict=True):
+        each.answer = _of_cluster(cluster)
+    assert await _used(members) == "two:2"
+    members.all[1].answer = RpcError("it is away")
+    assert await _used(members) == "three:3"
+
+
 async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
     for each in members.all:
         each.hangs = True
