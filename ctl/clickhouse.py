@@ -35,6 +35,13 @@ REPLICA, DATABASE, TABLE = "replica", "database replica", "table"
 # The children by which a table and a database are known, and the ephemeral node of a server that lives.
 _TABLE = frozenset(("blocks", "columns", "log", "metadata", "replicas"))
 _DATABASE = frozenset(("counter", "log", "metadata", "replicas"))
+# What else a table has, from 18.16 to 26.9. A node with other children is somebody else's, or has such nodes.
+_OF_TABLES = _TABLE | {
+    *("alter_partition_version", "async_blocks", "block_numbers", "deduplication_hashes", "dropped"),
+    *("leader_election", "lightweight_updates", "lost_part_count", "mutations", "nonincrement_block_numbers"),
+    *("part_moves_shard", "pinned_part_uuids", "quorum", "table_shared_id", "temp"),
+}
+_ZERO_COPY = "zero_copy_"  # and the name of a storage
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _ACTIVE = {REPLICA: "is_active", DATABASE: "active"}
 # A table whose removal was ended. The names stay until the rest is gone, so that it is found again.
@@ -76,11 +83,17 @@ def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> It
     if children >= _TABLE:
         yield from _replicas(nodes, path, REPLICA, names)
         if not nodes[join(path, "replicas")].children and not names:
-            yield from _left(nodes, TABLE, path, "has no replica")
+            yield from _table(nodes, path, children)
     elif children >= _DROPPED and not names:
-        yield from _left(nodes, TABLE, path, "has no replica")
+        yield from _table(nodes, path, children)
     elif children >= _DATABASE:
         yield from _replicas(nodes, path, DATABASE, names)
+
+
+def _table(nodes: Mapping[str, Node], path: str, children: Collection[str]) -> Iterator[Left]:
+    """A table without replicas, unless it has children that are no table's."""
+    if all(name in _OF_TABLES or name.startswith(_ZERO_COPY) for name in children):
+        yield from _left(nodes, TABLE, path, "has no replica")
 
 
 def _left(nodes: Mapping[str, Node], kind: str, path: str, note: str) -> Iterator[Left]:

@@ -130,8 +130,16 @@ def test_a_replica_is_removed_only_if_it_is_named(tree: Tree) -> None:
 def test_a_table_without_replicas_goes_as_a_whole(tree: Tree) -> None:
     tree.client.call(zk.delete(f"{_TABLE}/replicas/r1/is_active"))
     tree.run("--yes", "--replica", "r1", "--replica", "r2", _TABLE)
+    _make(tree.client, f"{_TABLE}/deduplication_hashes", f"{_TABLE}/zero_copy_s3/shared")  # of newer releases
     assert tree.run("--yes", _TABLE) == {f"table {_TABLE}": (True, "has no replica")}
     assert tree.children("/clickhouse/tables") == set()
+
+
+def test_what_others_have_in_a_node_that_looks_like_a_table_stays(tree: Tree) -> None:
+    """Who may only create nodes there had all of it deleted by the operator's command."""
+    names = ("blocks", "columns", "log", "metadata", "replicas", "orders/1")
+    _make(tree.client, *(f"/apps/shop/{name}" for name in names))
+    assert tree.run("--yes", "/apps") == {}
 
 
 def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> None:
