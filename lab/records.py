@@ -112,7 +112,6 @@ Stat = Struct(
     "numChildren" / int_,
     "pzxid" / long,
 )
-ClientInfo = Struct("authScheme" / ustring, "user" / ustring)
 
 
 # module org.apache.zookeeper.proto
@@ -157,7 +156,6 @@ ReconfigRequest = Struct(
 )
 SetDataResponse = Struct("stat" / Stat)
 GetSASLRequest = Struct("token" / buffer)
-SetSASLResponse = Struct("token" / buffer)
 CreateRequest = Struct("path" / ustring, "data" / buffer, "acl" / Vector(ACL), "flags" / int_)
 CreateTTLRequest = Struct(
     "path" / ustring, "data" / buffer, "acl" / Vector(ACL), "flags" / int_, "ttl" / long
@@ -168,10 +166,8 @@ GetAllChildrenNumberRequest = Struct("path" / ustring)
 GetChildren2Request = Struct("path" / ustring, "watch" / boolean)
 CheckVersionRequest = Struct("path" / ustring, "version" / int_)
 SyncRequest = Struct("path" / ustring)
-SyncResponse = Struct("path" / ustring)
 GetACLRequest = Struct("path" / ustring)
 SetACLRequest = Struct("path" / ustring, "acl" / Vector(ACL), "version" / int_)
-SetACLResponse = Struct("stat" / Stat)
 AddWatchRequest = Struct("path" / ustring, "mode" / int_)
 WatcherEvent = Struct("type" / int_, "state" / int_, "path" / ustring)
 ErrorResponse = Struct("err" / int_)
@@ -181,14 +177,10 @@ ExistsRequest = Struct("path" / ustring, "watch" / boolean)
 ExistsResponse = Struct("stat" / Stat)
 GetDataResponse = Struct("data" / buffer, "stat" / Stat)
 GetChildrenResponse = Struct("children" / Vector(ustring))
-GetAllChildrenNumberResponse = Struct("totalNumber" / int_)
 GetChildren2Response = Struct("children" / Vector(ustring), "stat" / Stat)
-GetACLResponse = Struct("acl" / Vector(ACL), "stat" / Stat)
 CheckWatchesRequest = Struct("path" / ustring, "type" / int_)
 RemoveWatchesRequest = Struct("path" / ustring, "type" / int_)
 GetEphemeralsRequest = Struct("prefixPath" / ustring)
-GetEphemeralsResponse = Struct("ephemerals" / Vector(ustring))
-WhoAmIResponse = Struct("clientInfo" / Vector(ClientInfo))
 
 
 # What ZooKeeper wrote by hand
@@ -231,7 +223,7 @@ MultiResponse = _multi(
 )
 
 
-# What follows the header of a request, and of a reply that is no error, by the request's type
+# What follows the header of a request, by its type
 
 REQUESTS: Mapping[OpCode, Construct] = {
     OpCode.CREATE: CreateRequest,
@@ -263,37 +255,6 @@ REQUESTS: Mapping[OpCode, Construct] = {
     OpCode.SET_WATCHES2: SetWatches2,
     OpCode.ADD_WATCH: AddWatchRequest,
     OpCode.WHO_AM_I: Nothing,
-    OpCode.CLOSE_SESSION: Nothing,
-}
-RESPONSES: Mapping[OpCode, Construct] = {
-    OpCode.CREATE: CreateResponse,
-    OpCode.DELETE: Nothing,
-    OpCode.EXISTS: ExistsResponse,
-    OpCode.GET_DATA: GetDataResponse,
-    OpCode.SET_DATA: SetDataResponse,
-    OpCode.GET_ACL: GetACLResponse,
-    OpCode.SET_ACL: SetACLResponse,
-    OpCode.GET_CHILDREN: GetChildrenResponse,
-    OpCode.SYNC: SyncResponse,
-    OpCode.PING: Nothing,
-    OpCode.GET_CHILDREN2: GetChildren2Response,
-    OpCode.MULTI: MultiResponse,
-    OpCode.CREATE2: Create2Response,
-    OpCode.RECONFIG: GetDataResponse,
-    OpCode.CHECK_WATCHES: Nothing,
-    OpCode.REMOVE_WATCHES: Nothing,
-    OpCode.CREATE_CONTAINER: Create2Response,
-    OpCode.DELETE_CONTAINER: Nothing,
-    OpCode.CREATE_TTL: Create2Response,
-    OpCode.MULTI_READ: MultiResponse,
-    OpCode.AUTH: Nothing,
-    OpCode.SET_WATCHES: Nothing,
-    OpCode.SASL: SetSASLResponse,
-    OpCode.GET_EPHEMERALS: GetEphemeralsResponse,
-    OpCode.GET_ALL_CHILDREN_NUMBER: GetAllChildrenNumberResponse,
-    OpCode.SET_WATCHES2: Nothing,
-    OpCode.ADD_WATCH: ErrorResponse,
-    OpCode.WHO_AM_I: WhoAmIResponse,
     OpCode.CLOSE_SESSION: Nothing,
 }
 
@@ -346,16 +307,6 @@ KEEPER_REQUESTS: Mapping[KeeperOpCode, Construct] = {
     KeeperOpCode.TRY_REMOVE: TryRemoveRequest,
     KeeperOpCode.LIST_WITH_STAT_AND_DATA: ListWithStatAndDataRequest,
     KeeperOpCode.LIST_RECURSIVE: ListRecursiveRequest,
-}
-KEEPER_RESPONSES: Mapping[KeeperOpCode, Construct] = {
-    KeeperOpCode.FILTERED_LIST: GetChildren2Response,
-    KeeperOpCode.CHECK_NOT_EXISTS: Nothing,
-    KeeperOpCode.CREATE_IF_NOT_EXISTS: CreateResponse,
-    KeeperOpCode.REMOVE_RECURSIVE: Nothing,
-    KeeperOpCode.CHECK_STAT: Nothing,
-    KeeperOpCode.TRY_REMOVE: Nothing,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ListWithStatAndDataResponse,
-    KeeperOpCode.LIST_RECURSIVE: ListRecursiveResponse,
 }
 
 EVERY_REQUEST: Mapping[int, Construct] = {

@@ -1,8 +1,10 @@
 """Requests as ZooKeeper's declarations read them, and replies as they write them."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
+from construct import Construct
 from hypothesis import given
 
 from codec import client as zk
@@ -17,8 +19,8 @@ _STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _STAT_FIELDS = {field.name: number for number, field in enumerate(records.Stat.subcons, 1)}
 
 
-def _encoded(opcode: OpCode, **fields: object) -> Reader:
-    return Reader(records.encode(records.RESPONSES[opcode], fields))
+def _encoded(record: Construct, **fields: object) -> Reader:
+    return Reader(records.encode(record, fields))
 
 
 @given(INTS, LONGS, LONGS, BUFFERS)
@@ -38,13 +40,14 @@ def test_a_null_password_is_an_empty_one() -> None:
 
 
 def test_a_reply_is_read_as_zookeeper_declares_it() -> None:
-    assert zk.create("/a").read(_encoded(OpCode.CREATE, path="/a7")) == "/a7"
-    assert zk.exists("/a").read(_encoded(OpCode.EXISTS, stat=_STAT_FIELDS)) == _STAT
-    assert zk.set_data("/a", b"").read(_encoded(OpCode.SET_DATA, stat=_STAT_FIELDS)) == _STAT
-    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=b"x", stat=_STAT_FIELDS)) == (b"x", _STAT)
-    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=None, stat=_STAT_FIELDS)) == (b"", _STAT)
-    assert zk.get_nullable("/a").read(_encoded(OpCode.GET_DATA, data=None, stat=_STAT_FIELDS)).data is None
-    listed = _encoded(OpCode.GET_CHILDREN2, children=["b", "c"], stat=_STAT_FIELDS)
+    assert zk.create("/a").read(_encoded(records.CreateResponse, path="/a7")) == "/a7"
+    assert zk.exists("/a").read(_encoded(records.ExistsResponse, stat=_STAT_FIELDS)) == _STAT
+    assert zk.set_data("/a", b"").read(_encoded(records.SetDataResponse, stat=_STAT_FIELDS)) == _STAT
+    data = partial(_encoded, records.GetDataResponse, stat=_STAT_FIELDS)
+    assert zk.get("/a").read(data(data=b"x")) == (b"x", _STAT)
+    assert zk.get("/a").read(data(data=None)) == (b"", _STAT)
+    assert zk.get_nullable("/a").read(data(data=None)).data is None
+    listed = _encoded(records.GetChildren2Response, children=["b", "c"], stat=_STAT_FIELDS)
     assert zk.children("/a").read(listed) == (["b", "c"], _STAT)
 
 

@@ -87,7 +87,9 @@ _FORMS = {(EVERY_REQUEST[opcode], twin): opcode for opcode, twin in TWINS.items(
 BY_TWIN = pytest.mark.parametrize("opcode", _FORMS.values())
 
 
-def test_each_request_with_fields_has_a_twin() -> None:
+def test_each_request_is_declared_and_has_a_twin_if_it_has_fields() -> None:
+    of_servers = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
+    assert set(EVERY_REQUEST) == {*OpCode, *KeeperOpCode} - of_servers
     fields = {opcode for opcode, declaration in EVERY_REQUEST.items() if declaration is not records.Nothing}
     assert fields == TWINS.keys() | _ELSEWHERE
 

@@ -149,19 +149,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_REPLIES: list[tuple[int, Construct]] = sorted(
-    [*records.RESPONSES.items(), *records.KEEPER_RESPONSES.items()]
-)
-
-
-def reply(data: bytes) -> None:
-    """A reply's body: what it says, written again, is read the same."""
-    _, declaration = _REPLIES[(data[0] if data else 0) % len(_REPLIES)]
-    first = records.decode(declaration, data[1:])
-    again = records.decode(declaration, records.encode(declaration, first))
-    same("read again", _plain(again), _plain(first))
-
-
 def primitives(data: bytes) -> None:
     """Jute's own types, in an order that the input says."""
     pieces = Pieces(data)
@@ -194,9 +181,6 @@ CLIENTS = (
     Target("handshake", "A connect request.", handshake, ()),
     Target(
         "request", "A request's number in the table of opcodes, then its body.", request, (), bytes_each=4000
-    ),
-    Target(
-        "reply", "A reply's number in the table of opcodes, then its body.", reply, (MalformedPacket,), 4000
     ),
     Target("primitives", "Which types to read, then their bytes.", primitives, (MalformedPacket,)),
     Target("proxy-header", "What a balancer sends first.", header, (proxy_protocol.BadHeader,)),

@@ -22,6 +22,11 @@ _CHILDREN, _FULL, _BELOW = (
     KeeperOpCode.LIST_WITH_STAT_AND_DATA,
     KeeperOpCode.LIST_RECURSIVE,
 )
+_REPLIES = {
+    _CHILDREN: records.GetChildren2Response,
+    _FULL: records.ListWithStatAndDataResponse,
+    _BELOW: records.ListRecursiveResponse,
+}
 
 
 def _request(code: KeeperOpCode, path: str, only: int = ListFilter.ALL, **options: Any) -> bytes:
@@ -30,8 +35,8 @@ def _request(code: KeeperOpCode, path: str, only: int = ListFilter.ALL, **option
 
 def _ask(world: World, code: KeeperOpCode, *asked: Any, client: Client | None = None, **options: Any) -> Any:
     reply = read(world, code, _request(code, *asked, **options), client)
-    decoded = records.decode(records.KEEPER_RESPONSES[code], reply)
-    assert records.encode(records.KEEPER_RESPONSES[code], decoded) == reply
+    decoded = records.decode(_REPLIES[code], reply)
+    assert records.encode(_REPLIES[code], decoded) == reply
     return plain(decoded)
 
 
