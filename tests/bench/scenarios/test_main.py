@@ -27,13 +27,6 @@ def test_a_table_shows_three_digits_that_count() -> None:
     ]
 
 
-def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["idle", "idler"])
-    assert ended.value.code == 2
-    assert "'idler' is none of idle, " in capsys.readouterr().err
-
-
 @pytest.mark.real
 # One of each kind: sessions that wait, load on many proxies, other programs behind relays, files. `make
 # scenarios ARGS="--scale 0.002"` is the short form of all.

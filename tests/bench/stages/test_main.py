@@ -36,16 +36,3 @@ def test_a_znode_is_weighed(capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr().out.splitlines(), ("loaded from a snapshot", "created"), strict=True
     ):
         assert re.fullmatch(what + r": \d+\.\d bytes each .*, in \d+\.\d\d blocks", line)
-
-
-def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--workloads", "get,got"])
-    assert ended.value.code == 2
-    assert "'got' is none of get, " in capsys.readouterr().err
-
-
-def test_watches_below_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--watches", "-1"])
-    assert "--watches" in capsys.readouterr().err

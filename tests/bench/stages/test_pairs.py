@@ -23,23 +23,6 @@ def test_a_checkout_is_compared_with_itself(
     assert "| get |" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ([str(pairs.HERE), "--workloads", "get,walk"], "'walk' is none of get, exists"),
-        ([str(pairs.HERE), "--pairs", "0"], "'0' is not a whole number"),
-        ([str(pairs.HERE / "tests")], "tests' is no checkout"),
-    ],
-)
-def test_wrong_options_say_which_and_why(
-    options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        pairs.main(options)
-    assert ended.value.code == 2
-    assert reason in capsys.readouterr().err
-
-
 def test_a_checkout_that_cannot_run_a_workload_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,20 +57,3 @@ def test_distilled_inputs_reach_what_all_reach(tmp_path: Path) -> None:
 def test_the_list_of_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(TARGETS)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--targets", "nothing"], "no target 'nothing'"),
-        (["--seconds", "soon"], "'soon' is not a number above 0"),
-        (["--repeat", "x"], "--repeat needs one target"),
-        (["--build", "/dev/null/folder"], "/dev/null is not a folder"),
-        (["--repeat", "/does/not/exist", "--targets", "key"], "cannot read /does/not/exist"),
-    ],
-)
-def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        command.main(arguments)
-    assert ended.value.code == 2
-    assert words in capsys.readouterr().err

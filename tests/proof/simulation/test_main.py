@@ -33,24 +33,3 @@ def test_several_processes_run_the_same_worlds_and_end_with_a_run_that_is_stoppe
     wait_until(lambda: all(process.exitcode is not None for process in begun), "the end of the processes", 60)
     assert (seventh.seed, eighth.seed) == (7, 8)
     assert first.fingerprint != second.fingerprint == run(eighth).fingerprint
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--hours", "0"],
-        ["--hours", "x"],
-        ["--worlds", "quiet"],
-        ["--planted", "no such fault"],
-        ["--processes", "0"],
-        ["--processes", "1.5"],
-        ["--tries", "0", "--planted"],
-        ["--processes", "2", "--trace"],
-        ["--processes", "2", "--planted"],
-    ],
-)
-def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err

@@ -7,33 +7,6 @@ import pytest
 
 from proof import check
 from proof.torture.__main__ import main
-from proof.torture.faults import KINDS
-
-
-def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list-faults"]) == 0
-    said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(KINDS)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--minutes", "0"],
-        ["--proxies", "0"],
-        ["--faults", "kill-proxy,earthquake"],
-        ["--plant", "nothing like that"],
-        ["--seed", "x"],
-        ["--pairs", "2"],
-        ["--json", "/no/such/folder/file"],
-        ["--work-dir", "/dev/null/folder"],
-    ],
-)
-def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.real
