@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from tools import folders
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -124,34 +122,6 @@ def in_files(*roots: Path) -> Iterator[str]:
                 prose = prose_of if path.suffix == ".py" else prose_of_document
                 for line, words, instead in findings(prose(text)):
                     yield f"{path}:{line}: {words!r}: {instead}"
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "# a request that waits for the patience",
-        '"""Clients are let in."""',
-        'def do():\n    """Do.\n\n    It returns what is there.\n    """',
-        "x = 1\n'''A laborious read.'''",
-        "log.warning('the node %s is there no more', 1)",
-        "raise ValueError(f'{name}: let go')",
-    ],
-)
-def test_a_listed_word_is_found(source: str) -> None:
-    assert findings(prose_of(source))
-
-
-@pytest.mark.parametrize(
-    "source", ["mortals = 1", "say('mortals')", "# the scheme `mortal` and ``patience``", "x = 'patience'"]
-)
-def test_names_other_strings_and_code_do_not_count(source: str) -> None:
-    assert findings(prose_of(source)) == []
-
-
-def test_blocks_of_a_document_do_not_count() -> None:
-    blocks = "```\nmortal\n```\n    mortal\n\n<!-- results: x -->\n| mortal |\n<!-- end -->\n"
-    page = f"# It\n{blocks}Mortal `patience`\n"
-    assert [(found.line, found.words) for found in findings(prose_of_document(page))] == [(10, "Mortal")]
 
 
 def test_no_listed_word() -> None:
