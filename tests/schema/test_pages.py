@@ -142,15 +142,6 @@ def test_a_page_whose_numbers_do_not_fit_is_refused(page: bytes, message: str) -
         decode_nodes(page)
 
 
-@given(st.binary(max_size=200), st.integers(0, 3))
-def test_any_body_behind_a_right_checksum_is_a_page_or_refused(body: bytes, count: int) -> None:
-    try:
-        found = decode_nodes(wrap(0x4E, body, bytes((0, 0, 0, count)) + _HEAD[4:]))
-    except BadValue:
-        return
-    assert len(found) == count
-
-
 def _many(count: int, data: int, seed: int = 1) -> list[tuple[str, Znode]]:
     noise = random.Random(seed)
     return [(f"/many/{number:08d}", _node(noise.randbytes(data), zxid=number)) for number in range(count)]

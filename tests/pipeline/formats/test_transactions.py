@@ -1,7 +1,6 @@
 """What entries say, both ways, with Java's strings."""
 
 import contextlib
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +85,6 @@ def test_every_transaction_of_a_real_server_is_packed_as_it_was(name: str) -> No
                 assert transactions.pack(rows) == entry.body
 
 
-HEADER = struct.pack(">qiqqi", SESSION, 1, 9, 5, OpCode.CREATE)
-
-
 @given(alone.map(lambda row: [row]) | multis, st.data())
 def test_a_record_cut_short_is_an_error_or_an_older_form(
     rows: list[TransactionRow], data: st.DataObject
@@ -97,13 +93,6 @@ def test_a_record_cut_short_is_an_error_or_an_older_form(
     cut = data.draw(st.integers(0, len(body) - 1))
     with contextlib.suppress(BadFile):
         list(transactions.rows(Entry(7, body[:cut]), "f", "f"))
-
-
-@given(st.binary(max_size=60))
-def test_no_bytes_are_anything_but_rows_or_a_clear_error(raw: bytes) -> None:
-    for body in (raw, HEADER[:-4] + raw):
-        with contextlib.suppress(BadFile):
-            list(transactions.rows(Entry(7, body), "f", "f"))
 
 
 def test_a_create_of_old_servers_has_no_counter() -> None:

@@ -395,13 +395,3 @@ async def test_garbage_ends_the_connection(frames: bytes, words: str) -> None:
     with pytest.raises(RpcError, match=words):
         await call.result(TIMEOUT)
     assert server.wire.aborted
-
-
-@given(st.binary(max_size=200))
-async def test_noise_is_an_error_or_nothing(noise: bytes) -> None:
-    server = Server()
-    call = server.call()
-    server.connection.data_received(noise)
-    server.connection.connection_lost(None)
-    with pytest.raises(RpcError):
-        await call.result(TIMEOUT)

@@ -105,36 +105,6 @@ def test_a_bad_header_is_refused_with_its_reason(data: bytes, reason: str) -> No
         parse(data)
 
 
-def _check(data: bytes) -> None:
-    """The invariant of a reader that takes bytes as they come: a prefix of a header is one too, or bad."""
-    try:
-        header = parse(data)
-    except BadHeader:
-        return
-    if header is None:
-        return
-    assert 0 < header.length <= len(data)
-    assert all(parse(data[:end]) is None for end in range(header.length))
-    assert parse(data[: header.length]) == header
-    if header.source is not None:
-        address, port = header.source
-        assert java_address(str(ipaddress.ip_address(address))) == address
-        assert 0 <= port <= 65535
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_a_header_or_refused(data: bytes) -> None:
-    _check(data)
-
-
-@given(st.sampled_from([header for header, _ in _GOOD]), st.data())
-def test_damaged_headers_are_a_header_or_refused(header: bytes, data: st.DataObject) -> None:
-    damaged = bytearray(header)
-    for _ in range(data.draw(st.integers(1, 3))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    _check(bytes(damaged) + data.draw(st.binary(max_size=5)))
-
-
 @given(st.ip_addresses(), st.integers(0, 65535))
 def test_each_address_is_read_as_java_writes_it(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int
