@@ -1,4 +1,4 @@
-"""What etcd itself counts: what reads and writes of ZooKeeper clients cost it."""
+"""What etcd itself counts: what watches and idle sessions of ZooKeeper clients cost it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from codec import client as zk
-from lab.client.blocking import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
+from lab.client.blocking import LONG_MS, Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from proxy.etcd.versions import reads_are_new
 
 pytestmark = pytest.mark.real
 
@@ -99,33 +98,7 @@ def session(proxy: ZketcdServer, timeout_ms: int = LONG_MS) -> Iterator[Client]:
         client.close()
 
 
-@pytest.fixture
-def client(proxy: ZketcdServer) -> Iterator[Client]:
-    """A client, with the only znode."""
-    with session(proxy) as client:
-        client.create("/a", b"data")
-        yield client
-        if client.stat("/a"):
-            client.call(zk.delete("/a"))
-
-
 _NOTHING = Cost(0, 0, 0, 0)
-_ONE_ENTRY = Cost(1, 0, 1, 0)
-
-
-def test_reads_and_watches_cost_nothing(meter: Meter, client: Client) -> None:
-    def work() -> None:
-        for _ in range(100):
-            client.send(
-                zk.get("/a", watch=True),
-                zk.exists("/missing", watch=True),
-                zk.children("/", watch=True),
-            )
-            for _ in range(3):
-                client.receive()
-            client.ping()
-
-    assert meter.of(work) == _NOTHING
 
 
 def test_a_thousand_watches_are_one_watcher_of_etcd(proxy: ZketcdServer, etcd: EtcdServer) -> None:
@@ -172,25 +145,3 @@ def test_idle_sessions_cost_one_keep_alive_and_one_question_however_many_they_ar
     assert cost == _NOTHING
     assert etcd.metric("grpc_server_started_total", grpc_method="LeaseKeepAlive") == 1
     assert etcd.metric("etcd_debugging_server_lease_granted_total") <= 1, "only the proxy's own"
-
-
-def test_a_write_is_one_entry_of_one_put_whatever_it_does(meter: Meter, client: Client) -> None:
-    for work in (
-        lambda: client.create("/b", b"data"),
-        lambda: client.write("/b", b"more"),
-        lambda: client.create("/b/n-", b"data", SEQUENTIAL),
-        lambda: client.call(zk.delete("/b/n-0000000000")),
-        lambda: client.call(zk.delete("/b")),
-        lambda: client.create("/e", b"data", EPHEMERAL),
-        lambda: client.transact([zk.create(f"/a/{number}") for number in range(500)]),
-        lambda: client.transact([zk.delete(f"/a/{number}") for number in range(500)]),
-        lambda: client.refusal(zk.create("/a")),
-    ):
-        assert meter.of(work) == _ONE_ENTRY
-
-
-def test_a_sync_is_an_entry_unless_etcds_reads_are_never_old(
-    meter: Meter, client: Client, etcd: EtcdServer
-) -> None:
-    """Debian's etcd may answer a read with old data (docs/decisions/0038-sync-by-a-read.md)."""
-    assert meter.of(client.sync) == (_NOTHING if reads_are_new(etcd.version()) else _ONE_ENTRY)

@@ -59,23 +59,6 @@ def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does(word: bytes) 
     assert b"0x-" not in answer
 
 
-async def test_words_that_are_not_on_the_list_are_refused() -> None:
-    async with serving(FakeEtcd()) as server:
-        asked = FourLetterWords(server.facts, words.parse("ruok"))
-        assert said(asked, b"ruok") == b"imok"
-        assert said(asked, b"mntr") == b"mntr is not executed because it is not in the whitelist.\n"
-        assert said(asked, b"\xff\xf4\xff\xfd") == (
-            b"telnet close is not executed because it is not in the whitelist.\n"
-        )
-
-
-@pytest.mark.parametrize("rest", [b"", b"\0" * 7])
-async def test_a_trace_mask_cut_short_changes_nothing(rest: bytes) -> None:
-    async with serving(FakeEtcd()) as server:
-        assert said(server.words, b"stmk", rest) == b""
-        assert said(server.words, b"gtmk", b"") == b"306"
-
-
 async def _asked(word: bytes) -> list[str]:
     """The lines that a server with a client answers."""
     async with serving(FakeEtcd()) as server:
