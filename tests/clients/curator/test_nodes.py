@@ -1,10 +1,7 @@
-"""Nodes, counters, transactions."""
+"""Nodes and counters."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import pytest
-from py4j.protocol import Py4JJavaError
 
 from lab.servers import wait_until
 from tests.clients.curator.shared import (
@@ -12,9 +9,7 @@ from tests.clients.curator.shared import (
     Client,
     Connect,
     children,
-    read,
     recipe,
-    refused,
     seconds,
     started,
 )
@@ -122,94 +117,3 @@ def test_atomic_counter(jvm: Jvm, clients: tuple[Client, Client], path: str) -> 
     with ThreadPoolExecutor(workers) as threads:
         values = [value for values in threads.map(add, range(workers)) for value in values]
     assert sorted(values) == list(range(1, each * workers + 1))
-
-
-# The framework's own
-
-
-def test_transaction(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
-    client, other = clients
-    operation = client.transactionOp()
-
-    def commit(*operations: Any) -> list[Any]:
-        return list(
-            client.transaction().forOperations(
-                jvm.array("org.apache.curator.framework.api.transaction.CuratorOp", *operations)
-            )
-        )
-
-    results = commit(
-        operation.create().forPath(path, b"1"),
-        operation.check().withVersion(0).forPath(path),
-        operation.create().forPath(f"{path}/a"),
-        operation.setData().withVersion(0).forPath(path, b"2"),
-        operation.create().forPath(f"{path}/b"),
-        operation.delete().forPath(f"{path}/a"),
-    )
-    assert [result.getType().toString() for result in results] == [
-        *("CREATE", "CHECK", "CREATE", "SET_DATA", "CREATE", "DELETE")
-    ]
-    assert [results[0].getResultPath(), results[2].getResultPath()] == [path, f"{path}/a"]
-    assert results[3].getResultStat().getVersion() == 1
-    assert children(other, path) == ["b"]
-
-    with pytest.raises(Py4JJavaError) as raised:
-        commit(
-            operation.setData().forPath(path, b"3"),
-            operation.check().withVersion(9).forPath(path),
-            operation.delete().forPath(f"{path}/b"),
-        )
-    failure = raised.value.java_exception
-    assert failure.getClass().getSimpleName() == "BadVersionException"
-    codes = [result.getErr() for result in failure.getResults()]
-    assert codes == [0, -103, -2], "what came before was rolled back, what comes after was not tried"
-    assert read(client, path) == b"2"
-
-
-def test_creates_and_deletes_of_every_kind(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
-    client, other = clients
-    modes = jvm.find("org.apache.zookeeper.CreateMode")
-    protected = client.create().creatingParentsIfNeeded().withProtection()
-    made = protected.withMode(modes.EPHEMERAL_SEQUENTIAL).forPath(f"{path}/p-", b"")
-    assert made.startswith(f"{path}/_c_")
-    stat = jvm.find("org.apache.zookeeper.data.Stat")()
-    client.create().storingStatIn(stat).forPath(f"{path}/stat", b"12")
-    assert (stat.getDataLength(), stat.getVersion()) == (2, 0)
-    client.create().compressed().forPath(f"{path}/compressed", b"x" * 1000)
-    assert bytes(client.getData().decompressed().forPath(f"{path}/compressed")) == b"x" * 1000
-    assert len(read(client, f"{path}/compressed")) < 100
-    with refused("NodeExistsException"):
-        client.create().forPath(f"{path}/stat")
-    with refused("BadVersionException"):
-        client.delete().withVersion(4).forPath(f"{path}/stat")
-    client.create().idempotent().forPath(f"{path}/again", b"x")
-    client.create().idempotent().forPath(f"{path}/again", b"x")
-    client.delete().guaranteed().forPath(f"{path}/stat")
-    client.delete().quietly().forPath(f"{path}/stat")
-    assert children(other, path) == ["_c_" + made.rpartition("/_c_")[2], "again", "compressed"]
-    client.delete().deletingChildrenIfNeeded().forPath(path)
-    other.sync().forPath(path)
-    assert other.checkExists().forPath(path) is None
-
-
-def test_namespace_and_permissions(jvm: Jvm, connect: Connect, path: str) -> None:
-    client = connect(0)
-    inside = client.usingNamespace(path[1:])
-    inside.create().forPath("/node", b"x")
-    assert read(client, f"{path}/node") == b"x"
-    client.getZookeeperClient().getZooKeeper().addAuthInfo("digest", b"user:test")
-    owner = jvm.find("org.apache.zookeeper.ZooDefs$Ids").CREATOR_ALL_ACL
-    client.create().withACL(owner).forPath(f"{path}/mine", b"x")
-    [entry] = client.getACL().forPath(f"{path}/mine")
-    assert entry.getId().getScheme() == "digest"
-    assert entry.getId().getId() == "user:tl+z3z0vO6PfPfEENfLF96E6pM0="
-    other = connect(1)
-    other.sync().forPath(path)
-    with refused("NoAuthException"):
-        other.getData().forPath(f"{path}/mine")
-    readable = jvm.find("org.apache.zookeeper.ZooDefs$Ids").READ_ACL_UNSAFE
-    client.setACL().withVersion(0).withACL(readable).forPath(f"{path}/mine")
-    other.sync().forPath(path)
-    assert read(other, f"{path}/mine") == b"x"
-    with refused("NoAuthException"):
-        other.setData().forPath(f"{path}/mine")
