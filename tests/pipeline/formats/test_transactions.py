@@ -1,6 +1,7 @@
 """What entries say, both ways, with Java's strings."""
 
 import contextlib
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,9 @@ def test_every_transaction_of_a_real_server_is_packed_as_it_was(name: str) -> No
             # The parts of a multi that failed may carry surplus bytes.
             if not any(row.part >= 0 and row.type == OpCode.ERROR for row in rows):
                 assert transactions.pack(rows) == entry.body
+
+
+HEADER = struct.pack(">qiqqi", SESSION, 1, 9, 5, OpCode.CREATE)
 
 
 @given(alone.map(lambda row: [row]) | multis, st.data())
