@@ -1,4 +1,4 @@
-"""A TCP link before a server, etcd or ZooKeeper, that a test can cut, block and lead elsewhere.
+"""A TCP link before a server, etcd or ZooKeeper, that a test can cut, block, listen to and lead elsewhere.
 
 Here: bytes. Not here: what they mean, and what the servers make of a fault.
 """
@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import socket
 import threading
+from collections.abc import Callable
 from typing import Self
 
 _CHUNK = 1 << 16
@@ -54,6 +55,10 @@ class Link:
         with self._lock:
             self._ports = ports
             self.cut()
+
+    def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+        """For a new connection: get what the client sends before the server does, and the other way round."""
+        return len, len
 
     def cut(self) -> None:
         """Break all connections; others may come."""
@@ -106,8 +111,9 @@ class Link:
                 for side in (near, far):
                     side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs.append((near, far))
-            self._run(self._pass_on, (near, far), near, far)
-            self._run(self._pass_on, (near, far), far, near)
+            of_client, of_server = self.listeners()
+            self._run(self._pass_on, (near, far), near, far, of_client)
+            self._run(self._pass_on, (near, far), far, near, of_server)
 
     def _connected(self) -> socket.socket | None:
         """A connection to the next server; None if none runs."""
@@ -117,10 +123,13 @@ class Link:
                 return socket.create_connection(("127.0.0.1", self._ports[(turn + at) % len(self._ports)]))
         return None
 
-    def _pass_on(self, pair: _Sides, source: socket.socket, target: socket.socket) -> None:
+    def _pass_on(
+        self, pair: _Sides, source: socket.socket, target: socket.socket, listener: Callable[[bytes], object]
+    ) -> None:
         """Send on what one side says; with its end both are closed."""
         with contextlib.suppress(OSError):
             while chunk := source.recv(_CHUNK):
+                listener(chunk)
                 target.sendall(chunk)
         _hang_up(pair)
         with self._lock:
