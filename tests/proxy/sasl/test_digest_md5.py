@@ -29,13 +29,6 @@ def test_the_example_of_rfc_2831() -> None:
     assert server.step(response.encode()) == Step(b"rspauth=ea40f60335c427b5527b84dbabcdfffd", "chris")
 
 
-@pytest.mark.parametrize(("name", "password"), [("bob", "word"), ("J\u00fcrgen", "w\u00f6rd\u4f60")])
-def test_a_user_is_named_as_acls_name_it(name: str, password: str) -> None:
-    server = exchange()
-    challenge = server.step(b"").token or b""
-    assert server.step(respond(challenge, name, password)).name == f"<{name}>"
-
-
 def test_a_client_cannot_choose_its_name() -> None:
     """ZooKeeper 3.9.5 takes the authzid for the name of a user whose realm is not its own (decision 0025)."""
     server = DigestMd5({"bob@X": secret("bob@X", "word")}, NONCE, Naming("HERE").name_of)
@@ -50,26 +43,6 @@ def test_a_wrong_password_fails_and_the_claim_is_known(name: str) -> None:
     with pytest.raises(Failed) as failed:
         server.step(respond(challenge, name, "wrong"))
     assert failed.value.name == name
-
-
-def test_an_exchange_is_good_for_one_answer() -> None:
-    server = exchange()
-    right = respond(server.step(b"").token or b"", "bob", "word")
-    assert server.step(right).name
-    for token in (right, b""):
-        with pytest.raises(Failed, match="end of the exchange"):
-            server.step(token)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_huge_token_ends_the_exchange(first: bool) -> None:
-    server = exchange()
-    if not first:
-        server.step(b"")
-    with pytest.raises(Failed, match="4097 bytes"):
-        server.step(b" " * 4097)
-    with pytest.raises(Failed, match="end of the exchange"):
-        server.step(b"")
 
 
 @given(st.binary(max_size=200))

@@ -9,9 +9,8 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, OPEN_ACL_PACKED, pack_buffer, pack_string
-from codec.packets import MULTI_HEADER
-from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData
+from codec.jute import INT, NULL, pack_string
+from lab.oracle.requests import Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
@@ -46,7 +45,6 @@ from tests.proxy.state.world import (
     request_of,
     worlds_that_differ,
 )
-from tests.table import one_by_one
 
 
 def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int]:
@@ -57,53 +55,6 @@ def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int
 
 
 # -- zxids ---------------------------------------------------------------------------------------------------
-
-_CUT = b"\0\0"
-_NO_PATH = NULL + pack_buffer(b"") + OPEN_ACL_PACKED + INT.pack(0)
-_BEGUN = pack_string("/x") + pack_buffer(b"")
-_NO_ID = _BEGUN + INT.pack(1) + INT.pack(1) + pack_string("ip") + NULL + INT.pack(0)
-_MARSHALLING = ErrorCode.MARSHALLING_ERROR
-
-
-def _in_multi(opcode: int, body: bytes) -> bytes:
-    return MULTI_HEADER.pack(opcode, False, -1) + body + MULTI_HEADER.pack(-1, True, -1)
-
-
-@one_by_one(
-    ("opcode", "body", "err", "zxids"),
-    [
-        (*encode(Create("/x")), 0, 1),
-        (*encode(Create("/a")), ErrorCode.NODE_EXISTS, 1),
-        (*encode(Delete("/missing")), ErrorCode.NO_NODE, 1),
-        (*encode(Multi((Create("/x"), Create("/a")))), 0, 1),
-        (*encode(Multi(())), 0, 1),
-        (*encode(CloseSession()), 0, 1),
-        (OpCode.SYNC, pack_string("/"), 0, 0),
-        (OpCode.SYNC, _CUT, _MARSHALLING, 0),
-        (OpCode.RECONFIG, NULL * 3 + bytes(8), ErrorCode.RECONFIG_DISABLED, 1),
-        (OpCode.RECONFIG, NULL, _MARSHALLING, 0),
-        (OpCode.CREATE, _CUT, _MARSHALLING, 0),
-        (OpCode.CREATE, _NO_PATH, _MARSHALLING, 1),
-        (OpCode.CREATE, _NO_ID, _MARSHALLING, 1),
-        (OpCode.DELETE, NULL + INT.pack(-1), _MARSHALLING, 1),
-        (OpCode.DELETE, NULL, _MARSHALLING, 0),
-        (OpCode.DELETE_CONTAINER, NULL, _MARSHALLING, 0),
-        (OpCode.SET_DATA, NULL + pack_buffer(b"") + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
-        (OpCode.SET_ACL, NULL + OPEN_ACL_PACKED + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
-        (OpCode.MULTI, _CUT, _MARSHALLING, 1),
-        (OpCode.MULTI, _in_multi(OpCode.CREATE, _NO_PATH), _MARSHALLING, 1),
-        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + NULL + INT.pack(0)), _MARSHALLING, 0),
-        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + OPEN_ACL_PACKED + INT.pack(99)), _MARSHALLING, 1),
-        (OpCode.MULTI, _in_multi(99, b""), _MARSHALLING, 1),
-        (OpCode.CHECK, pack_string("/a") + INT.pack(-1), ErrorCode.UNIMPLEMENTED, 0),
-    ],
-)  # fmt: skip
-def test_what_a_request_spends(opcode: int, body: bytes, err: int, zxids: int) -> None:
-    """As on a real server: tests/compat/test_zxids.py."""
-    world = World()
-    world.do(Create("/a"))
-    assert _spent(world, client(1, opcode, body)) == (err, zxids)
-    assert_sound(world.machine)
 
 
 def test_requests_of_sessions_that_are_not_the_senders() -> None:

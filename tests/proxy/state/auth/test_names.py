@@ -15,31 +15,10 @@ def _attribute(oid: str, text: str) -> Attribute:
     return Attribute(oid, _UTF8, value, bytes([_UTF8, len(value)]) + value)
 
 
-def test_the_last_part_comes_first() -> None:
-    name = [[_attribute("2.5.4.6", "DE")], [_attribute("2.5.4.10", "o")], [_attribute("2.5.4.3", "n")]]
-    assert java_name(name) == "CN=n,O=o,C=DE"
-    assert java_name([[_attribute("2.5.4.3", "n"), _attribute("2.5.4.11", "u")]]) == "CN=n+OU=u"
-    assert java_name([]) == ""
-
-
 def test_what_has_no_word_is_told_in_hex() -> None:
     assert java_name([[_attribute("2.5.4.12", "Dr")]]) == "2.5.4.12=#0c024472"
     number = Attribute("2.5.4.3", 2, b"\7", b"\2\1\7")
     assert java_name([[number]]) == "CN=#020107"
-
-
-@one_by_one(
-    ("text", "told"),
-    [
-        ('a,b+c"d\\e<f>g;h=i#', 'a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h\\=i\\#'),
-        (" a b ", "\\ a b\\ "),
-        ("   ", "\\ \\ \\ "),
-        ("a\0b", "a\\00b"),
-        ("ü你", "ü你"),
-    ],
-)
-def test_escapes(text: str, told: str) -> None:
-    assert java_name([[_attribute("2.5.4.3", text)]]) == f"CN={told}"
 
 
 def test_blanks_inside_are_looked_at_once() -> None:
@@ -79,11 +58,8 @@ def test_names_of_any_sensible_length(text: str) -> None:
     assert is_name(",".join([text or "CN=a"] * 500))
 
 
-_NAMES = ("", "CN=a", 'CN="a,b"', "CN=a\\,b+O=x", "CN=\\4a")
-_NO_NAMES = (" ", "amy", "=a", "CN=a,", "XX=a", "1=a", "9.1=a", "CN=#0", 'CN="a', "CN=a<b")
 _TOO_LONG = ("CN=a" + "a" * (1 << 14), "CN=a," * (1 << 12) + "CN=a")
 
 
-def test_names() -> None:
-    assert all(map(is_name, _NAMES))
-    assert not any(map(is_name, _NO_NAMES + _TOO_LONG))
+def test_what_is_too_long_for_a_name() -> None:
+    assert not any(map(is_name, _TOO_LONG))

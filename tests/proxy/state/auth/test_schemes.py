@@ -10,29 +10,15 @@ from codec.jute import Acl
 from proof.fuzzing.expensive import Lines
 from proxy.state.auth.digest import DIGEST, digest_identity
 from proxy.state.auth.listing import listed
-from proxy.state.auth.sasl import SASL, sasl_identities
 from proxy.state.auth.scheme import Identities, Identity, Remote, Settings
 from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
 from proxy.state.auth.x509 import X509, subject_name
 from proxy.state.rights import permits, rights_of
-from tests.proxy.state.auth.matching import matches
 
 PLAIN, SECURE = Remote("10.0.0.7"), Remote("10.0.0.7", "CN=amy")
 ADDRESS, AMY = Identity("ip", "10.0.0.7"), Identity("x509", "CN=amy")
 # What DigestAuthenticationProvider.generateDigest gives, from its unit test.
 SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
-
-
-@pytest.mark.parametrize(
-    ("scheme", "taken", "not_taken"),
-    [
-        ("digest", ("user:hash", ":hash", "user:hash:"), ("", "user", "user:", ":", "a:b:c")),
-        ("sasl", ("", "bob", "a/b", "a/b/c", "a@R", "a/b@R"), ("a@b@R", "a/b/c@R")),
-    ],
-)
-def test_entries_of_acls(scheme: str, taken: tuple[str, ...], not_taken: tuple[str, ...]) -> None:
-    assert all(map(SCHEMES[scheme].is_valid, taken))
-    assert not any(map(SCHEMES[scheme].is_valid, not_taken))
 
 
 def test_digests() -> None:
@@ -49,15 +35,6 @@ def test_digests() -> None:
 def test_a_digest_of_what_is_no_text_is_that_of_its_replacement() -> None:
     assert digest_identity(b"us\xff:w").id.startswith("us\ufffd:")
     assert digest_identity(b"us\xff:w") == digest_identity("us\ufffd:w".encode())
-
-
-def test_sasl() -> None:
-    """tests/compat/test_sasl.py compares it with real ZooKeeper."""
-    bob = Identity("sasl", "bob")
-    assert sasl_identities("bob", is_super=False) == (bob,)
-    assert sasl_identities("bob", is_super=True) == (bob, Identity("super", ""))
-    assert SASL.authenticate(b"bob:word", PLAIN, Settings()) == (), "an addauth proves nothing"
-    assert [matches(SASL, name, "bob") for name in ("bob", "amy", "super", "")] == [True, False, True, False]
 
 
 def test_the_subject_of_a_certificate() -> None:
@@ -105,20 +82,9 @@ def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
         assert SCHEMES[identity.scheme].is_valid(identity.id)
 
 
-_IP = Identity("ip", "127.0.0.1")
-
-
 def _digest(user: str) -> Identity:
     (identity,) = DIGEST.authenticate(user.encode() + b":1", Remote("127.0.0.1"), Settings())
     return identity
-
-
-def test_they_are_listed_as_by_zookeeper() -> None:
-    """As ZooKeeper 3.9.5 answers whoAmI after these auth packets."""
-    zed, amy, bob, eve = map(_digest, ("zed", "amy", "bob", "eve"))
-    assert listed((_IP, zed, amy, bob, eve)) == (zed, bob, amy, eve, _IP)
-    # Zed and Bob share a place.
-    assert listed((_IP, bob, amy, zed)) == (bob, zed, amy, _IP)
 
 
 def test_adding_to_a_list_is_listing_all() -> None:

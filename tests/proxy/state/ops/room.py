@@ -33,16 +33,6 @@ def room(*, keeper: bool = True) -> World:
     return world
 
 
-def with_quota(path: str, limits: bytes) -> World:
-    """The room with a quota on a path, whose hard limits are enforced."""
-    world = room()
-    world.rules = RULES | Rules.ENFORCE_QUOTA
-    quota = f"/zookeeper/quota{path}"
-    world.do(Create(quota))
-    world.do(Create(f"{quota}/zookeeper_limits", limits), Create(f"{quota}/zookeeper_stats"))
-    return world
-
-
 def do(world: World, *asked: Asked, session: int = 1) -> list[Any]:
     """Apply requests as one entry; their answers."""
     return world.do(*asked, session=session, clock=50)

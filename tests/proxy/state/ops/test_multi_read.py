@@ -1,10 +1,10 @@
-"""multiRead: each part is answered alone, in ZooKeeper's form and in Keeper's."""
+"""multiRead in Keeper's form; tests/compat has ZooKeeper's."""
 
 import pytest
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, OPEN_ACL_PACKED, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab import records
 from proxy.state.ops import MULTI_READ
@@ -34,74 +34,6 @@ def _ask(world: World, *parts: bytes, client: Client | None = None) -> bytes:
 
 def _result(opcode: int, body: bytes, code: int = 0) -> bytes:
     return MULTI_HEADER.pack(opcode, False, code) + body
-
-
-def _error(code: ErrorCode) -> bytes:
-    return _result(-1, INT.pack(code), code)
-
-
-def test_results_in_order_and_no_watch() -> None:
-    world = room()
-    data = pack_buffer(b"") + world.nodes["/open"].stat()
-    assert _ask(world, _END) == _END
-    answer = _ask(world, _get("/open"), _children("/missing"), _get("/closed"), _children("/open"), _END)
-    assert answer == b"".join(
-        (
-            _result(OpCode.GET_DATA, data),
-            _error(ErrorCode.NO_NODE),
-            _error(ErrorCode.NO_AUTH),
-            _result(OpCode.GET_CHILDREN, pack_strings(["child"])),
-            _END,
-        )
-    )
-    assert world.watches.total() == 0
-
-
-_CREATE = pack_buffer(b"") + OPEN_ACL_PACKED
-
-
-@one_by_one(
-    ("parts", "done"),
-    [
-        (
-            (_children("/open/child"), _get(None), _get("/open")),
-            _result(OpCode.GET_CHILDREN, pack_strings([])),
-        ),
-        # Writes, whatever their path.
-        ((_part(OpCode.DELETE, "/open/child", INT.pack(-1)),), b""),
-        ((_part(OpCode.DELETE, None, INT.pack(-1)),), b""),
-        *(
-            ((_part(OpCode.CREATE, path, _CREATE + INT.pack(flags)),) * 2, b"")
-            for path in ("/new", None)
-            for flags in (0, 4)
-        ),
-    ],
-)
-def test_a_null_path_and_a_write_end_it_with_the_results_so_far(
-    parts: tuple[bytes, ...], done: bytes
-) -> None:
-    world = room()
-    with pytest.raises(Refusal) as refusal:
-        _ask(world, *parts, _END)
-    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, done + _END)
-    assert "/open/child" in world.nodes
-
-
-@one_by_one(
-    "parts",
-    [
-        (),
-        (_get("/open"),),
-        (_get("/open"), _part(OpCode.DELETE, "/open/child", INT.pack(-1)), _END),
-        (_part(OpCode.DELETE, "/open/child", INT.pack(-1)), _get("/open"), _END),
-        (_part(OpCode.EXISTS, "/open"), _END),
-        (_get("/open")[:-1],),
-        (_get("/open"), NULL),
-    ],
-)
-def test_what_is_malformed(parts: tuple[bytes, ...]) -> None:
-    with pytest.raises(MalformedPacket):
-        _ask(room(), *parts)
 
 
 @pytest.mark.parametrize("knows_keeper", [False, True])

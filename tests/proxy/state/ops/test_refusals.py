@@ -5,9 +5,7 @@
 
 from collections.abc import Callable
 
-import pytest
-
-from codec.constants import CreateMode, ErrorCode
+from codec.constants import ErrorCode
 from lab.oracle.requests import (
     Check,
     CheckNotExists,
@@ -15,7 +13,6 @@ from lab.oracle.requests import (
     Create,
     CreateContainer,
     CreateIfNotExists,
-    CreateTtl,
     Delete,
     DeleteContainer,
     Multi,
@@ -25,7 +22,7 @@ from lab.oracle.requests import (
     TryRemove,
 )
 from proof.naive import Answer, Asked, MultiAnswer
-from tests.proxy.state.ops.room import BAD, CLOSED, READ_ONLY, do, refusal, room, with_quota
+from tests.proxy.state.ops.room import BAD, CLOSED, READ_ONLY, do, refusal, room
 from tests.table import one_by_one
 
 _CODES = {
@@ -88,33 +85,19 @@ def test_what_a_path_is_refused_for(path: str, codes: str) -> None:
 @one_by_one(
     ("asked", "code"),
     [
-        (Create("/new/"), ErrorCode.NO_NODE),  # below /new
-        (Create("/new", flags=CreateMode.CONTAINER), None),
-        (Create("//", flags=CreateMode.PERSISTENT_SEQUENTIAL), ErrorCode.BAD_ARGUMENTS),
-        (Create("//x", flags=CreateMode.EPHEMERAL_SEQUENTIAL), ErrorCode.BAD_ARGUMENTS),
-        (Create("/open/child", acls=BAD), ErrorCode.INVALID_ACL),
-        (Create("/missing/x", acls=BAD), ErrorCode.INVALID_ACL),
         (Create("/brief/x", flags=1), ErrorCode.NO_CHILDREN_FOR_EPHEMERALS),
         (CreateIfNotExists("/brief", flags=1), None),
         (CreateIfNotExists("/new", acls=BAD), ErrorCode.INVALID_ACL),
         (CreateIfNotExists("/new", flags=2), ErrorCode.BAD_ARGUMENTS),
         (CreateIfNotExists("/open", flags=3), ErrorCode.BAD_ARGUMENTS),
         (CreateIfNotExists("/new", flags=9), ErrorCode.BAD_ARGUMENTS),
-        (SetData("/open", b"", -2), ErrorCode.BAD_VERSION),
-        (SetData("/missing", b"", 1), ErrorCode.NO_NODE),
         (SetData("/read-only", b"", 7), ErrorCode.NO_AUTH),
-        (SetAcl("/open", READ_ONLY, 1), ErrorCode.BAD_VERSION),
-        (SetAcl("/missing", BAD), ErrorCode.INVALID_ACL),
-        (SetAcl("/open/", BAD), ErrorCode.BAD_ARGUMENTS),
         (SetAcl("/read-only", READ_ONLY, 7), ErrorCode.NO_AUTH),
         (Check("/read-only", 0), None),
-        (Check("/open", 1), ErrorCode.BAD_VERSION),
         (Check("/closed", 7), ErrorCode.NO_AUTH),
         (CheckStat("/closed", 7), ErrorCode.NO_AUTH),
         (CheckNotExists("/open", 1), None),
         (CheckNotExists("/open", 0), ErrorCode.NODE_EXISTS),
-        (Delete("/open/child", 0), None),
-        (Delete("/open", 7), ErrorCode.BAD_VERSION),
         (TryRemove("/open/child", 1), None),
         (RemoveRecursive("/open", 2), None),
         (RemoveRecursive("/open", 1), ErrorCode.NOT_EMPTY),
@@ -123,11 +106,6 @@ def test_what_a_path_is_refused_for(path: str, codes: str) -> None:
 )
 def test_what_else_a_request_is_refused_for(asked: Asked, code: ErrorCode | None) -> None:
     assert refusal(asked) == code
-
-
-@pytest.mark.parametrize("flags", [-1, 7, 100])
-def test_unknown_flags(flags: int) -> None:
-    assert do(room(), Create("/new", flags=flags)) == [ErrorCode.BAD_ARGUMENTS]
 
 
 def test_keepers_nodes_can_be_written_where_the_server_does_not_keep_them() -> None:
@@ -140,46 +118,6 @@ def test_keepers_nodes_can_be_written_where_the_server_does_not_keep_them() -> N
     do(world, Create("/keeper/x"), SetData("/keeper/x", b"data"))
     assert world.nodes["/keeper/x"].data == b"data"
     assert do(world, Delete("/keeper/y")) == [ErrorCode.NO_NODE]
-
-
-_EXCEEDED = ErrorCode.QUOTA_EXCEEDED
-
-
-@one_by_one(
-    ("limits", "asked", "code"),
-    [
-        (b"countHardLimit=2", Create("/open/x"), _EXCEEDED),
-        (b"countHardLimit=2", CreateContainer("/open/x"), _EXCEEDED),
-        (b"countHardLimit=2", CreateTtl("/open/x", ttl=5), _EXCEEDED),
-        (b"countHardLimit=2", Create("/open/child"), ErrorCode.NODE_EXISTS),
-        (b"countHardLimit=2", Create("/open/none/x"), ErrorCode.NO_NODE),
-        (b"countHardLimit=2", Create("/open/x", acls=BAD), ErrorCode.INVALID_ACL),
-        (b"countHardLimit=2", Create("/x"), None),
-        (b"byteHardLimit=5", SetData("/open", b"12345"), None),
-        (b"byteHardLimit=5", SetData("/open", b"123456"), _EXCEEDED),
-        (b"byteHardLimit=5", SetData("/open", b"123456", 7), _EXCEEDED),  # before the version
-        (b"byteHardLimit=5", SetData("/open/none", b"123456"), ErrorCode.NO_NODE),
-        (b"byteHardLimit=5", SetData("/closed", b"123456"), ErrorCode.NO_AUTH),
-        (b"?", SetData("/open", b"1"), ErrorCode.MARSHALLING_ERROR),
-        (b"?", Multi((Check("/open"), SetData("/open", b"1"))), ErrorCode.MARSHALLING_ERROR),
-    ],
-)
-def test_a_quota_comes_after_what_a_create_and_before_what_a_set_needs(
-    limits: bytes, asked: Asked, code: ErrorCode | None
-) -> None:
-    (answer,) = do(with_quota("/open", limits), asked)
-    assert (answer if isinstance(answer, ErrorCode) else None) == code
-
-
-def test_a_multi_is_judged_by_what_was_before_it() -> None:
-    """As in ZooKeeper, so that it may go beyond a quota once."""
-    world = with_quota("/open", b"countHardLimit=3;byteHardLimit=5")
-    multi, late = do(world, Multi((Create("/open/1"), Create("/open/2"))), Create("/open/3"))
-    assert multi.failed_at is None
-    assert late == _EXCEEDED
-    assert world.nodes["/zookeeper/quota/open/zookeeper_stats"].data == b"count=4,bytes=0"
-    (multi,) = do(world, Multi((Check("/open"), SetData("/open", b"123456"))))
-    assert multi == MultiAnswer([], 1, _EXCEEDED)
 
 
 def test_check_not_exists_sees_what_was_done_before_it() -> None:

@@ -1,35 +1,16 @@
-"""What cannot be decoded: the answer, and whether it goes through the log. And sync and reconfig."""
+"""What cannot be decoded: the answer. And sync and reconfig."""
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import LONG, NULL, pack_string
-from lab import records
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.unreadable import NullAcl, code_of, spends_zxid
+from proxy.state.ops.unreadable import NullAcl, code_of
 from tests.proxy.state.ops.room import room
 from tests.proxy.state.world import all_pages, client
-from tests.table import one_by_one
 
 CUT, NULL_PATH, NULL_ACL = MalformedPacket(), NullString("", 0), NullAcl()
-
-
-@one_by_one("opcode", [opcode for opcode in EXTENDED.writes if "acl" in records.fields_of(opcode)])
-@one_by_one("path", ["/a", None])
-def test_a_request_that_is_cut_behind_a_null_id_stays_out_of_the_log(opcode: int, path: str | None) -> None:
-    before = b"header"
-    entry = {"perms": 31, "id": {"scheme": "ip", "id": None}}
-    whole = before + records.body(opcode, path=path, acl=[entry, entry])
-    for size in range(whole.index(NULL, len(before + pack_string(path))) + len(NULL), len(whole)):
-        with pytest.raises(MalformedPacket) as cut:
-            EXTENDED.writes[opcode].decode(whole[:size], len(before))
-        assert not spends_zxid(opcode, cut.value)
-
-
-def test_a_multi_goes_through_the_log_also_when_it_is_cut() -> None:
-    assert spends_zxid(OpCode.MULTI, CUT)
-    assert not spends_zxid(OpCode.CREATE, CUT)
 
 
 @pytest.mark.parametrize("error", [CUT, NULL_PATH, NULL_ACL])

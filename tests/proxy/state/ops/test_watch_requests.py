@@ -1,4 +1,4 @@
-"""Requests about watches: addWatch, checkWatches, removeWatches, setWatches and setWatches2."""
+"""Requests about watches: addWatch, checkWatches, removeWatches, setWatches; more in tests/compat."""
 
 import pytest
 
@@ -20,16 +20,6 @@ def test_any_path_can_be_watched(path: str | None, mode: AddWatchMode) -> None:
     kinds = [kind for kind in WatcherType if world.watches.holds(path, client, kind)]
     own = WatcherType.PERSISTENT_RECURSIVE if mode else WatcherType.PERSISTENT
     assert kinds == [WatcherType.ANY, own]
-
-
-@one_by_one(
-    ("opcode", "number"),
-    [(OpCode.ADD_WATCH, -1), (OpCode.ADD_WATCH, 2), *((OpCode.CHECK_WATCHES, kind) for kind in (-1, 0, 6))],
-)
-def test_other_modes_and_types_are_refused(opcode: OpCode, number: int) -> None:
-    world = room()
-    assert refused(world, opcode, pack_string("/open") + INT.pack(number)) is ErrorCode.MARSHALLING_ERROR
-    assert world.watches.total() == 0
 
 
 def test_types() -> None:
@@ -75,13 +65,6 @@ def _set(world: World, last_seen: int, *lists: _List) -> Client:
     return client
 
 
-def test_nothing_missed_is_all_watched() -> None:
-    world = room()
-    client = _set(world, world.machine.zxid, ["/open"], ["/gone"], ["/open"])
-    assert client.told == []
-    assert held(world, client) == [{"/open", "/gone"}, {"/open"}, set(), set()]
-
-
 def test_what_was_missed_is_told() -> None:
     world = room()
     do(world, Create("/gone"))
@@ -106,15 +89,6 @@ def test_what_was_missed_carries_the_acl_that_may_withhold_it() -> None:
     assert [rights for *_, rights in client.told] == [closed] * 3
 
 
-def test_what_lasts_is_set_whatever_was_missed() -> None:
-    world = room()
-    client = _set(world, 0, [], [], ["/gone"], ["/open", None], ["/closed"])
-    assert [(kind, path) for kind, path, _, _ in client.told] == [(EventType.NODE_DELETED, "/gone")]
-    for path, kind in (("/open", 4), (None, 4), ("/closed", 5)):
-        assert world.watches.holds(path, client, WatcherType(kind))
-    assert world.watches.total() == 5
-
-
 @one_by_one(
     ("lists", "set_before"),
     [
@@ -132,20 +106,3 @@ def test_a_null_is_stumbled_over_at_its_turn(lists: tuple[_List, ...], set_befor
     with pytest.raises(MalformedPacket):
         _set(world, world.machine.zxid, *lists)
     assert world.watches.total() == set_before
-
-
-@pytest.mark.parametrize(
-    ("opcode", "whole"),
-    [
-        (OpCode.ADD_WATCH, pack_string("/open") + INT.pack(1)),
-        (OpCode.CHECK_WATCHES, pack_string("/open") + INT.pack(3)),
-        (OpCode.SET_WATCHES, _lists(99, ["/open"], ["/open"], ["/open"])),
-        (OpCode.SET_WATCHES2, _lists(99, ["/open"], ["/open"], ["/open"], ["/open"], ["/open"])),
-    ],
-)
-def test_a_cut_packet_watches_nothing(opcode: OpCode, whole: bytes) -> None:
-    world = room()
-    for end in range(len(whole)):
-        with pytest.raises(MalformedPacket):
-            read(world, opcode, whole[:end])
-    assert world.watches.total() == 0
