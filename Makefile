@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 export PYTHON
+# Tests start Python a thousand times: each process would compile all modules again, half a second of CPU time.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps

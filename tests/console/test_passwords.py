@@ -7,7 +7,8 @@ import pytest
 from console.people.passwords import is_right, line, make, read
 from tests.table import one_by_one
 
-_LINE = line("amy", make("correct horse"))
+_SECRET = make("correct horse")
+_LINE = line("amy", _SECRET)
 
 
 def test_a_password_is_right_or_not() -> None:
@@ -15,7 +16,7 @@ def test_a_password_is_right_or_not() -> None:
     assert is_right("correct hörse \U0001f40e", secret)
     assert not is_right("correct horse", secret)
     assert not is_right("correct horse", None)
-    assert make("correct horse").hash != make("correct horse").hash  # salted
+    assert make("correct horse").hash != _SECRET.hash  # salted
 
 
 @pytest.mark.parametrize("password", ["", "seven77", "x" * 1025])
@@ -27,7 +28,7 @@ def test_a_password_has_a_length(password: str) -> None:
 @one_by_one("name", ["", "a b", "a:b", "x" * 65, "ä", "-a", "a\nb"])
 def test_a_name_that_is_none(name: str) -> None:
     with pytest.raises(ValueError, match="is no user's name"):
-        line(name, make("correct horse"))
+        line(name, _SECRET)
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_file(tmp_path: Path) -> None:
     file.write_text(f"# the operators\n\n{_LINE}\n{_LINE.replace('amy', 'ben@example', 1)}\n")
     users = read(str(file))
     assert list(users) == ["amy", "ben@example"]
-    assert is_right("correct horse", users["amy"])
+    assert users["amy"] == _SECRET
 
 
 @one_by_one(
