@@ -146,6 +146,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._pages: dict[str, Page] = {}
+        self._contexts: list[str] = []
 
     async def listen(self) -> None:
         """Take what the browser says, until it ends."""
@@ -174,14 +175,22 @@ class Browser:
     async def page(self) -> Page:
         """A tab of a user of its own: it shares no cookies with the others."""
         context = (await self.send("Target.createBrowserContext"))["browserContextId"]
+        self._contexts.append(context)
         target = await self.send("Target.createTarget", url="about:blank", browserContextId=context)
         attached = await self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         page = Page(self, attached["sessionId"])
         self._pages[attached["sessionId"]] = page
-        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+        for domain in ("Page", "Runtime", "Network", "Log"):
             await page.send(f"{domain}.enable")
         await page.look()
         return page
+
+    async def close_pages(self) -> None:
+        """Close all tabs, each of which asks its server for news as long as it is open."""
+        self._pages.clear()
+        for context in self._contexts:
+            await self.send("Target.disposeBrowserContext", browserContextId=context)
+        self._contexts.clear()
 
 
 @asynccontextmanager

@@ -28,8 +28,8 @@ def test_a_table_shows_three_digits_that_count() -> None:
 
 
 @pytest.mark.real
-# One of each kind: sessions that wait, load on many proxies, files. `make
-# scenarios ARGS="--scale 0.002"` is the short form of all.
+# One of each kind: sessions that wait, load on many proxies, files. `make scenarios ARGS="--scale 0.002"` is
+# the short form of all.
 @pytest.mark.parametrize("name", ["idle", "sidecars", "pipeline"])
 def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
