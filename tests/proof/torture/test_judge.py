@@ -98,67 +98,18 @@ def test_a_session_does_not_end_earlier_than_its_last_write_and_the_lease_allow(
     assert (len(verdict.violations), verdict.aside) == ((1, {}) if is_found else (0, {LEASE: 1}))
 
 
-def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
+@pytest.mark.parametrize(("home", "is_found"), [("proxy1", False), ("proxy2", True)])
+def test_events_of_a_state_are_set_aside_only_where_it_was_loaded(home: str, *, is_found: bool) -> None:
     """A session with a watch gets an event of a change that the history does not have."""
     history = History()
     history.opened(0, _SESSION)
     call = history.invoke(1, _SESSION, Exists("/r/a", watch=True))
     history.reply(2, call, Reply(-101, zxid=7))
-    history.event(3 * _SECOND, _SESSION, CREATED, "/r/a", zxid)
-    homes = {_SESSION: [Home(int(since * _SECOND), proxy) for since, proxy in moves]}
-    exceptions = Exceptions(loads=Loads({"proxy1": {8, 9}, "proxy2": {20}}, homes))
-    return _verdict(Oracle(RealClock(1), 0, pytest.fail), history=history, exceptions=exceptions)
-
-
-def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_its_zxid() -> None:
-    verdict = _told(9, (0, "proxy1"))
-    assert (verdict.violations, verdict.aside) == ([], {LOADED: 1})
-    verdict = _told(9, (0, "proxy2"), (1, "proxy1"), (4, "proxy2"))
-    assert (verdict.violations, verdict.aside) == ([], {LOADED: 1})
-    for verdict in (
-        _told(10, (0, "proxy1")),  # another zxid
-        _told(20, (0, "proxy1")),  # another proxy's
-        _told(9, (0, "proxy2")),
-        _told(9, (0, "proxy1"), (1, "proxy2")),  # the session has moved
-        _told(9, (4, "proxy1")),  # it came only later
-        _told(9),
-    ):
-        (found,) = verdict.violations
-        assert "watch without change" in found
-        assert not verdict.aside
-
-
-@pytest.mark.parametrize("loaded", [9, 8])
-def test_events_of_a_loaded_state_come_in_any_order_and_in_place_of_older_ones(loaded: int) -> None:
-    """/r/a has come at 8 and /r/b at 9, while the proxy of the session was without its watch."""
-    history = History()
-    for session in (_SESSION, _SESSION + 1):
-        history.opened(0, session)
-    history.reply(1, history.invoke(1, _SESSION, Create("/r")), Reply(path="/r", zxid=7))
-    for path in ("/r/a", "/r/b"):
-        call = history.invoke(2, _SESSION, Exists(path, watch=True))
-        history.reply(2, call, Reply(-101, zxid=7))
-    for zxid, path in ((8, "/r/a"), (9, "/r/b")):
-        call = history.invoke(3, _SESSION + 1, Create(path))
-        history.reply(4, call, Reply(path=path, zxid=zxid))
-    history.event(5, _SESSION, CREATED, "/r/b", 9)
-    history.event(6, _SESSION, CREATED, "/r/a", 9)
-    exceptions = Exceptions(loads=Loads({"proxy1": {loaded}}, {_SESSION: [Home(0, "proxy1")]}))
+    history.event(3 * _SECOND, _SESSION, CREATED, "/r/a", 9)
+    exceptions = Exceptions(loads=Loads({"proxy1": {9}, "proxy2": {20}}, {_SESSION: [Home(0, home)]}))
     verdict = _verdict(Oracle(RealClock(1), 0, pytest.fail), history=history, exceptions=exceptions)
-    assert [found for found in verdict.violations if "watch" in found and loaded == 9] == []
-    assert verdict.aside == ({LOADED: 2} if loaded == 9 else {})
-
-
-def test_a_session_that_goes_back_is_found_also_where_a_state_was_loaded(oracle: Oracle) -> None:
-    history = History()
-    history.opened(0, _SESSION)
-    for place, zxid in enumerate((9, 8)):
-        call = history.invoke(2 * place + 1, _SESSION, Exists("/r/a"))
-        history.reply(2 * place + 2, call, Reply(-101, zxid=zxid))
-    exceptions = Exceptions(loads=Loads({"proxy1": {8, 9}}, {_SESSION: [Home(0, "proxy1")]}))
-    assert any(
-        "session order" in found for found in _verdict(oracle, history=history, exceptions=exceptions)[0]
-    )
+    assert ["watch without change" in found for found in verdict.violations] == [True] * is_found
+    assert verdict.aside == ({} if is_found else {LOADED: 1})
 
 
 async def test_what_a_proxy_has_loaded_is_in_its_log(caplog: pytest.LogCaptureFixture) -> None:

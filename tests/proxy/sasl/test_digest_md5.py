@@ -45,6 +45,15 @@ def test_a_wrong_password_fails_and_the_claim_is_known(name: str) -> None:
     assert failed.value.name == name
 
 
+def test_an_exchange_is_good_for_one_answer() -> None:
+    server = exchange()
+    right = respond(server.step(b"").token or b"", "bob", "word")
+    assert server.step(right).name
+    for token in (right, b""):
+        with pytest.raises(Failed, match="end of the exchange"):
+            server.step(token)
+
+
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_an_answer_or_a_failure(token: bytes) -> None:
     server = exchange()
