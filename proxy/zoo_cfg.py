@@ -284,9 +284,9 @@ def _path_stats(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     if (rate := f"{_PATH_STATS}sampleRate") in settings:
         try:
             share = float(settings[rate])
-        except ValueError as error:
+            made["top_sample"] = (rate, str(max(1, round(1 / share))) if share > 0 else "0")
+        except (ValueError, OverflowError) as error:
             raise ValueError(f"{rate}: {error}") from error
-        made["top_sample"] = (rate, str(max(1, round(1 / share))) if share > 0 else "0")
     if (depth := f"{_PATH_STATS}maxDepth") in settings:
         made["top_depth"] = (depth, settings[depth])
     if (rows := f"{_PATH_STATS}topPathMax") in settings:

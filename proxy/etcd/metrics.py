@@ -1,5 +1,6 @@
 """etcd's metrics for Prometheus, which have what its API does not tell: the quota, for one. Blocking."""
 
+import math
 import socket
 import ssl
 from collections.abc import Mapping
@@ -68,7 +69,8 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
         for line in body.splitlines():
             if line.startswith(_READ):
                 name, _, value = line.rpartition(" ")
-                samples[name] = float(value)
+                if math.isfinite(number := float(value)):
+                    samples[name] = number
     except (OSError, HTTPException, ValueError, TypeError):
         return None
     return Metrics(samples, date)

@@ -157,6 +157,14 @@ def test_values_become_options(everything: list[Manifest]) -> None:
     assert names[-4:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD_FILE", "POD_IP", "ZKETCD_SUPER_DIGEST"]
 
 
+def test_numbers_of_a_file_of_values_stay_as_they_are() -> None:
+    """0.5 became 0, which turns the reserve off."""
+    numbers = 'options={"tick-time": 2000000, "etcd-reserve": 0.5}'
+    made = helm("template", "release", str(CHART), "--set", _ETCD, "--set-json", numbers)
+    _, container = _container(load(made.stdout))
+    assert container["args"][-2:] == ["--etcd-reserve=0.5", "--tick-time=2000000"]
+
+
 def test_files_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
     spec, container = _container(manifests)
     config = configuration(container)
@@ -306,6 +314,7 @@ def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
         (("etcd.endpoints={http://etcd:2379/path}",), "/etcd/endpoints/0"),
         ((_ETCD, "etcd.prefix=tree"), "/etcd/prefix"),
         ((_ETCD, "options.listen=0.0.0.0:1"), "'listen'"),
+        ((_ETCD, "options.admin-tls=on"), "'admin-tls'"),  # no probe would find the proxy alive
         ((_ETCD, "options.Tick=1"), "'Tick'"),
         ((_ETCD, "tls.clientAuth=maybe"), "/tls/clientAuth"),
         ((_ETCD, "monitoring.prometheusRule.runbooks=https://wiki"), "/monitoring/prometheusRule/runbooks"),
@@ -347,7 +356,8 @@ def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
     args = {line.partition("=")[0][4:] for line in helpers.splitlines() if line.startswith("- --")}
     variables = re.findall(r"^- name: ZKETCD_(\w+)", helpers, re.MULTILINE)
     given = args | {each.lower().replace("_", "-") for each in variables}
-    assert reserved == given | {"etcd-password"}  # it excludes --etcd-password-file
+    # The first excludes --etcd-password-file; probes ask by HTTP.
+    assert reserved == given | {"etcd-password", "admin-tls"}
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == VERSION
 
 

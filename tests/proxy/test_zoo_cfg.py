@@ -128,6 +128,7 @@ def test_what_means_the_same_is_used(text: str, options: dict[str, str]) -> None
         ("letAnySaslUserDoX=x", "NOAUTH where they had access"),
         ("SASLAuthenticationProvider.superPassword=x", "the user super"),
         ("skipACL=yes", "zketcd always checks ACLs"),
+        ("pathStats.enabled=true\npathStats.sampleRate=1e-320", "pathStats.sampleRate: "),
         ("DigestAuthenticationProvider.digestAlg=SHA3-256", "SHA1"),
         ("DigestAuthenticationProvider.enabled=false", "digest"),
         ("ssl.keyStore.location=/a.jks", "give --tls-cert and --tls-key"),

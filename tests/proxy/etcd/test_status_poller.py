@@ -7,9 +7,10 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.metrics import QUOTA, Metrics
+from proxy.etcd.metrics import QUOTA, Metrics, read
 from proxy.etcd.model import Status
 from proxy.etcd.status_poller import StatusPoller
+from proxy.etcd.tls import Tls
 
 
 def ignore(_versions: Sequence[str]) -> None:
@@ -133,3 +134,14 @@ async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(
     task.cancel()
     assert learned[:6] == [0, 0, *4 * (8 << 30,)]
     assert caplog.text.count("does not show its quota") == 1
+
+
+def test_a_quota_that_is_no_number_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the proxy."""
+    answer = mock.MagicMock(headers={"Date": "Mon, 30 Nov 2026 12:00:00 GMT"})
+    answer.__enter__.return_value = answer
+    answer.read.return_value = f"{QUOTA} NaN\n".encode()
+    monkeypatch.setattr("proxy.etcd.metrics.opened", lambda *_: answer)
+    found = read("127.0.0.1:2379", Tls())
+    assert found is not None
+    assert found.quota == 0

@@ -128,9 +128,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 - --peer-advertise=[$(POD_IP)]:{{ . }}
 {{- end }}
 {{- range $option, $value := .Values.options }}
-{{- /* A whole number comes as a float: 2e+06 otherwise. */}}
+{{- /* Numbers come as floats: 2e+06 otherwise. A fraction stays one, which zketcd refuses. */}}
 {{- if kindIs "float64" $value }}
-{{- $value = int64 $value }}
+{{- $value = toJson $value }}
 {{- end }}
 - {{ printf "--%s=%v" $option $value | quote }}
 {{- end }}
