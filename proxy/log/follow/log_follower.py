@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
-from proxy.log.follow.catch_up import Caught, Loaded, Truncated, read_missed
+from proxy.log.follow.catch_up import Caught, Loaded, Truncated, read_missed, took_effect
 from proxy.log.follow.log_order import Item, LogOrder, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
 from proxy.log.follow.staleness import Staleness
@@ -240,6 +240,11 @@ class LogFollower:
         order = self.order
         reads = MonotonicReads(self._etcd, order.revision)
         try:
+            # A restored etcd may have the former cluster's id, and later revisions (etcdutl's
+            # --bump-revision). What is read then shows that the incarnation was not forgotten meanwhile.
+            lost = order.newest
+            if lost is not None and await took_effect(reads, self._keys, *lost):
+                lost = None
             caught = await read_missed(reads, self._keys, order.numbers, order.revision, self.record.copied)
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
@@ -247,15 +252,20 @@ class LogFollower:
         except Truncated as error:
             self._throttled_log.warn("this proxy has fallen behind (%s): loading the tree anew", error)
             return await self._reload()
+        if lost is not None:
+            self._throttled_log.error("etcd has shown an entry that it lacks now: %s, number %d", *lost)
+            return await self._reload(restored=True)
         if (pair := order.left_out(caught.entries)) is not None:
             log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
             return self.distrust()
         return self._deliver(await self._items_of(caught))
 
-    async def _reload(self, *, went_back: bool = False, is_wrong: bool = False) -> None:
+    async def _reload(
+        self, *, went_back: bool = False, restored: bool = False, is_wrong: bool = False
+    ) -> None:
         """Load the tree separately, and continue from there. Raises EtcdError, NotContinued.
 
-        `went_back`: etcd was restored, most likely. `is_wrong`: the state is.
+        `went_back`: etcd was restored, most likely. `restored`: it was. `is_wrong`: the state is.
         """
         order, successor = self.order, self._successor
         if successor is None:
@@ -271,7 +281,7 @@ class LogFollower:
             await asyncio.sleep(_RETRY)
             loaded = await successor.load_anew(is_wrong=is_wrong)
         revision = loaded.caught.revision
-        restored = loaded.cluster_id != self.last_load.cluster_id or self._is_older(loaded)
+        restored |= loaded.cluster_id != self.last_load.cluster_id or self._is_older(loaded)
         items: list[Item] = []
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)

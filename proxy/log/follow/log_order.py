@@ -95,6 +95,8 @@ class LogOrder:
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
         #: All events up to this etcd revision have been processed.
         self.revision = 0
+        #: Incarnation and number of the entry that was delivered last, unless it was deleted since.
+        self.newest: tuple[str, int] | None = None
 
     @property
     def living(self) -> Mapping[str, int]:
@@ -123,6 +125,7 @@ class LogOrder:
         self._delivered = dict(applied)
         self._waiting.clear()
         self.revision = 0
+        self.newest = None
 
     def expect(self, incarnation: str, revision: int) -> None:
         """Our own proxy key was put at `revision`. That event may be missed, the deletion's not."""
@@ -246,8 +249,11 @@ class LogOrder:
                 if not waiting:
                     del self._waiting[incarnation]
         self._delivered[incarnation] = number
+        self.newest = incarnation, number
 
     def _deleted(self, items: list[Item], incarnation: str, number: int, revision: int) -> None:
+        if self.newest == (incarnation, number):
+            self.newest = None
         if items and isinstance(former := items[-1], EntriesGone):
             name, first, last, at = former
             if (name, last + 1, at) == (incarnation, number, revision):  # truncation deletes very many

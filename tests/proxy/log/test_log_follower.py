@@ -249,6 +249,42 @@ async def test_a_restore_is_loaded_and_said(proxy: Proxy, other_cluster: bool) -
     await proxy.sees("b", "/new")
 
 
+async def test_a_restore_that_looks_like_the_former_etcd_is_found(proxy: Proxy) -> None:
+    """With the former cluster's token it has its id, and etcdutl's --bump-revision hides how old it is."""
+    store = proxy.tree.store
+    await proxy.sees("a", "/kept")
+    backup = store.snapshot()
+    await proxy.sees("a", "/undone")
+    restored = FakeEtcd()
+    restored.revision = store.revision + 1000
+    for kv in sorted(backup, key=lambda kv: kv.mod_revision):
+        restored.txn(Txn((), (Put(kv.key, kv.value),)))
+    await proxy.disconnect()
+    proxy.client.store = restored
+    proxy.client.reconnect()
+    await until(lambda: bool(proxy.replaced))
+    assert proxy.replaced == [True]
+    assert not proxy.has("/undone")()
+    assert proxy.has("/kept")()
+
+
+@pytest.mark.parametrize("why", ["a snapshot holds it", "the watch has shown that it was deleted"])
+async def test_a_newest_entry_that_is_gone_is_no_restore(proxy: Proxy, why: str) -> None:
+    tree, store = proxy.tree, proxy.tree.store
+    await proxy.sees("a", "/gone")
+    if why == "a snapshot holds it":
+        await tree.snapshot("b")
+        await proxy.disconnect()
+    tree.change(Delete(tree.keys.entry("a", tree.numbers["a"])))
+    if why == "the watch has shown that it was deleted":
+        await until(lambda: proxy.order.revision == store.revision)
+        store.break_watches()
+    proxy.client.reconnect()
+    await proxy.sees("b", "/later")
+    assert proxy.has("/gone")()
+    assert not proxy.replaced
+
+
 @pytest.mark.parametrize("is_up", [True, False])
 async def test_what_a_broken_watch_has_not_shown_is_no_reason_to_distrust_the_state(
     proxy: Proxy, is_up: bool

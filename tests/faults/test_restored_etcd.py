@@ -1,0 +1,76 @@
+"""etcd is restored from a backup with the former cluster's token, below proxies that run."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
+from lab.servers import EtcdServer, wait_until
+from lab.servers.etcd import VERSIONS, etcd_program
+from lab.servers.operator import etcdctl
+from tests.faults.conftest import Start
+
+_VERSION = VERSIONS[-1]  # the oldest ones have no etcdutl
+
+pytestmark = pytest.mark.real
+
+
+def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) -> None:
+    """Neither etcd's cluster id nor its revision shows it."""
+    with EtcdServer(version=_VERSION) as etcd:
+        pair = start(etcd), start(etcd)
+        with Client(pair[0].port) as client, Client(pair[1].port) as other:
+            client.create("/kept", b"", EPHEMERAL)
+            backup = etcd.folder / "backup"
+            etcdctl(etcd, "snapshot", "save", str(backup))
+            before = _header(etcd)
+            client.create("/undone")
+            other.sync()
+            _restore(etcd, backup)
+            after = _header(etcd)
+            assert after["cluster_id"] == before["cluster_id"]
+            assert after["revision"] > before["revision"] + 1
+            for each, proxy in zip((client, other), pair, strict=True):
+                wait_until(lambda: "etcd was restored" in proxy.log_text(), "the restore is found")  # noqa: B023
+                wait_until(lambda: _comes_back(each, proxy.port), "its client comes back")  # noqa: B023
+                assert each.children("/")[0] == {"zookeeper", "kept"}
+            assert client.owner("/kept") == client.id
+            client.create("/after")
+            assert client.zxid >> 32
+        with Client(start(etcd).port) as late:
+            assert late.children("/")[0] >= {"kept", "after"}
+
+
+def _header(etcd: EtcdServer) -> dict[str, int]:
+    (status,) = json.loads(etcdctl(etcd, "endpoint", "status", "--write-out=json"))
+    header: dict[str, int] = status["Status"]["header"]
+    return header
+
+
+def _restore(etcd: EtcdServer, backup: Path) -> None:
+    etcd.stop()
+    shutil.rmtree(etcd.data_dir)
+    peer = f"http://127.0.0.1:{etcd.peer_port}"
+    subprocess.run(
+        [
+            Path(etcd_program(_VERSION)).with_name("etcdutl"),
+            *("snapshot", "restore", backup, "--bump-revision=1000000", "--mark-compacted"),
+            *(f"--data-dir={etcd.data_dir}", "--name=test"),
+            *(f"--initial-cluster=test={peer}", f"--initial-advertise-peer-urls={peer}"),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    etcd.start()
+
+
+def _comes_back(client: Client, port: int) -> bool:
+    try:
+        client.reconnect(port)
+    except Disconnected:
+        return False
+    return True
