@@ -2,6 +2,7 @@
 
 import asyncio
 from argparse import ArgumentParser
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -120,7 +121,7 @@ def _fence_of(found: Look) -> int:
 def _unreachable(where: Seal, error: Exception) -> CommandFailed:
     return CommandFailed(
         f"it is unknown whether the tree is served under {where.prefix} in the etcd at {where.etcd}: {error}."
-        " If it has another user or certificates, use --moved-to; if no zketcd can ever serve it, --force"
+        " If it has users, or other certificates, use --moved-to; if no zketcd can ever serve it, --force"
     )
 
 
@@ -135,7 +136,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "--moved-to",
         metavar="FILE",
         help="TOML file of a server of the tree that it was moved to, which has that etcd's addresses, user"
-        " and certificates (default: the addresses of the move, and this tree's user and certificates)",
+        " and certificates (default: the addresses of the move, with this tree's certificates, and with its"
+        " user if they are among those of --etcd)",
     )
 
 
@@ -150,7 +152,11 @@ async def _call_off(tree: Tree, given: Any, etcd: Etcd, keys: Keyspace) -> Outpu
     if given.moved_to is not None:
         access, _ = await asyncio.to_thread(tree_in, given.moved_to)
     else:
-        access = Access(tuple(where.etcd.split(",")), tree.access.options)
+        addresses, options = tuple(where.etcd.split(",")), tree.access.options
+        if not set(addresses) <= set(tree.access.etcd):
+            # Who may write the tree's keys can put any address there: it gets no password.
+            options = replace(options, user="", password="", password_file="")
+        access = Access(addresses, options)
     there = access.client(await asyncio.to_thread(access.tls))
     try:
         return await unseal(etcd, keys, there)

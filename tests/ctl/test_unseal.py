@@ -1,15 +1,21 @@
 """Calling a move off: refused where two trees might take writes, safe against a follower that finishes."""
 
+import asyncio
+from argparse import Namespace
+from dataclasses import replace
+
 import pytest
 
 from cli.output import CommandFailed
-from ctl import history
+from ctl import history, program
 from ctl.unseal import unseal
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from proxy.etcd.access import Access
 from proxy.etcd.model import Compare, EtcdNoSpace, Put, Txn, TxnResult
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeSealed
 from proxy.log.seal import seal
+from proxy.options.etcd import DEFAULTS
 from schema.record import Seal, encode_record
 from tests.proxy.log.trees import Tree
 
@@ -88,6 +94,27 @@ async def test_an_etcd_that_does_not_answer_is_asked_unless_forced() -> None:
         await move.unseal()
     await unseal(move.source.etcd, move.source.keys, None)
     assert (await move.source.record()).complete
+
+
+@pytest.mark.parametrize(("address", "user"), [("http://new:2379", ""), ("http://old-2:2379", "root")])
+def test_no_password_goes_to_an_address_that_only_the_tree_names(
+    address: str, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seal with the address of a host of one's own needs only the right to write the tree's keys."""
+    move = Move()
+    move.where = move.where._replace(etcd=address)
+    asyncio.run(move.made())
+    used: list[Access] = []
+
+    def client(access: Access, _tls: object = None) -> object:
+        used.append(access)
+        return (move.source if len(used) == 1 else move.target).etcd
+
+    monkeypatch.setattr(Access, "client", client)
+    access = Access(("http://old-1:2379", "http://old-2:2379"), replace(DEFAULTS, user="root", password="pw"))
+    given = Namespace(prefix="/t", timeout=1, force=False, moved_to=None)
+    program.program_of("unseal").run(program.Tree(given, None, access), given)
+    assert [(each.etcd, each.options.user) for each in used] == [(access.etcd, "root"), ((address,), user)]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
