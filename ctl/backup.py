@@ -40,10 +40,8 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     a later time are of a host whose clock was or is wrong: they are neither counted nor deleted. Raises
     OSError, and ValueError if no epoch of zxids is left.
     """
-    name = prefix.strip("/").replace("/", "+")
+    name = prefix.strip("/").replace("%", "%25").replace("+", "%2B").replace("/", "+")
     target = folder / f"{name}-{now:{_TIME}}"
-    if target.exists():
-        raise CommandFailed(f"{target} is there already: run the command again in a second")
     zxid = next_epoch(machine.zxid)
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
@@ -53,7 +51,12 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
         # ZooKeeper knows its snapshots by name, and by the suffix that they are compressed.
         file = partial / "version-2" / f"snapshot.{zxid:x}.gz"
         nodes, dropped = _write(machine, file, zxid)
-        partial.rename(target)
+        try:
+            partial.rename(target)
+        except OSError as error:
+            if target.exists():
+                raise CommandFailed(f"{target} is there already: run the command again") from error
+            raise
         sync_folder(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.output import CommandFailed
 from codec.jute import OPEN_ACL, Acl
+from codec.seal import sealed_tail
 from ctl import backup as module
 from ctl.backup import backup
 from pipeline.formats.snapshot import check_seal
@@ -90,6 +92,26 @@ def test_the_newest_stay_and_nothing_else_is_touched(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([*others, *made[2:]])
     with pytest.raises(CommandFailed, match="is there already"):
         _write(tmp_path, seconds=3)
+
+
+def test_of_two_in_one_second_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = iter(["the other one"])
+
+    def meanwhile(*arguments: Any) -> bytes:
+        for _ in others:
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "getpid", lambda: 0)
+                _write(tmp_path)
+        return sealed_tail(*arguments)
+
+    monkeypatch.setattr(module, "sealed_tail", meanwhile)
+    with pytest.raises(CommandFailed, match="is there already"):
+        _write(tmp_path)
+
+
+def test_a_tree_deletes_backups_of_no_other(tmp_path: Path) -> None:
+    made = [_write(tmp_path, keep=1, prefix=prefix) for prefix in ("/a/b", "/a+b", "/a%2Bb")]
+    assert len(set(made)) == len([*tmp_path.iterdir()]) == 3
 
 
 @pytest.mark.parametrize("keep", [1, 2])
