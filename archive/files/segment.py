@@ -111,6 +111,8 @@ def decode(value: bytes) -> Content:
         fields.end()
     except (IndexError, StructError) as error:
         raise BadValue(f"{_WHAT} does not have the layout that this release reads: {error}") from error
+    if max(entry, default=-1) >= count or max(kind, default=CREATED) > ACL:
+        raise BadValue(f"{_WHAT} has a change of an entry that it lacks, or of an unknown kind")
     changes = [
         Change(*row)
         for row in zip(entry, request, kind, zxid, paths, before, after, size_before, size_after, strict=True)

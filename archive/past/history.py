@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from archive.files import segment
-from archive.files.catalog import Catalog, Run
+from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.index import Index
 from archive.files.moment import By, Moment
 from archive.files.names import Point, Segment
@@ -159,6 +159,10 @@ class History:
         )
 
     def _event(self, content: Content, change: Change, entry: Entry, position: int) -> Event:
+        if change.request >= len(entry.requests):
+            raise ArchiveError(
+                f"a change of {change.path} is of a request that its entry at {position} lacks"
+            )
         request = entry.requests[change.request]
         data = None
         if self._data and change.kind in (segment.CREATED, segment.DATA):

@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from archive.archiver import retention
 from archive.archiver.stats import Stats
 from archive.files import index, segment
-from archive.files.catalog import Catalog, NotArchived
+from archive.files.catalog import ArchiveError, Catalog, NotArchived
 from archive.files.index import Index
 from archive.files.moment import By, moment, shown
 from archive.files.names import COMPLETE, Point, Segment, Snapshot, parse
@@ -28,7 +28,7 @@ from archive.past.verify import verify
 from lab.servers.process import REPOSITORY
 from proxy.options.archive import duration_ms
 from schema import compression
-from schema.entry import Written
+from schema.entry import Written, encode_void
 from schema.errors import BadValue
 from zketcd.__main__ import main
 
@@ -39,7 +39,12 @@ _SMALL = some.integers(-1, 2**31 - 1)
 _PATHS = some.text(some.characters(exclude_characters="/\0"), min_size=1).map(lambda name: f"/a/{name}")
 _CONTENTS = some.builds(
     lambda start, end, digest, records, changes: Content(
-        start, end, digest, [each for each, _ in records], [clock for _, clock in records], changes
+        start,
+        end,
+        digest,
+        [each for each, _ in records],
+        [clock for _, clock in records],
+        [change._replace(entry=change.entry % len(records)) for change in changes if records],
     ),
     _POINTS,
     _POINTS,
@@ -89,6 +94,25 @@ def test_a_segment_comes_back_whole_or_not_at_all(content: Content, data: some.D
     for damaged in (value[:at], value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]):
         with pytest.raises(BadValue):
             segment.decode(damaged)
+
+
+_CHANGE = Change(0, 0, segment.DELETED, 7, "/s", 1, -1, 0, -1)
+
+
+@pytest.mark.parametrize(
+    "change", [_CHANGE._replace(entry=1), _CHANGE._replace(kind=4), _CHANGE._replace(request=1)]
+)
+def test_a_change_of_what_is_not_there(change: Change, tmp_path: Path) -> None:
+    start, end = point(0), point(1)
+    written = Written(10, "a", 1, encode_void(1000))
+    archive = Directory(str(tmp_path))
+    archive.put(f"{_RUN}/{Snapshot(start).name}", b"")
+    archive.put(
+        f"{_RUN}/{Segment(0, end).name}",
+        segment.encode(Content(start, end, 0, [written], [1000], [change])),
+    )
+    with pytest.raises(ArchiveError, match="a change of"):
+        list(History(archive, "/s").events())
 
 
 @given(some.sets(_PATHS))
