@@ -89,7 +89,8 @@ def replay(
 ) -> None:
     """Apply what the machine lacks, up to the moment and to so many entries in all. Raises ArchiveError.
 
-    At a zxid it may stop within an entry. `execute`: for callers that look at each request.
+    At a zxid it may stop within an entry. The state after all of them is compared with the archiver's.
+    `execute`: for callers that look at each request.
     """
     position = content.start.position
     if content.start.entries > machine.entries:
@@ -119,3 +120,8 @@ def replay(
         except (AssertionError, UnknownLevel) as error:
             raise _unusable(record, error) from error
         machine.end()
+    if machine.entries < upto and machine.digest.settle(machine.tree.nodes) != content.digest:
+        raise ArchiveError(
+            f"the entries {content.start.entries + 1} to {machine.entries} make another state than the"
+            " archiver had"
+        )

@@ -55,6 +55,15 @@ def test_a_whole_archive(archive: Path) -> None:
     assert not any(found.error for found in verify(store_of(str(archive))))
 
 
+def test_entries_that_make_another_state_than_they_did(archive: Path) -> None:
+    """As by a release that evaluates a request otherwise."""
+    newest = Segment(1, _point(2))
+    content = segment.decode(_get(archive, newest))
+    _put(archive, newest, segment.encode(content._replace(digest=content.digest ^ 1)))
+    with pytest.raises(ArchiveError, match="the entries 2 to 2 make another state than the archiver had"):
+        state_at(store_of(str(archive)), NOW)
+
+
 async def test_a_segment_of_other_entries(archive: Path) -> None:
     """The state would lack the newest changes, and nobody would be told."""
     url, newest = str(archive), Segment(1, _point(2))
