@@ -289,9 +289,11 @@ class SnapshotReader:
 
 
 def path_text(raw: bytes, file: str, offset: int) -> str:
-    """A node's path as text. Raises BadFile if it is not UTF-8, which the server does not allow."""
+    """A node's path as text. Raises BadFile if it is not UTF-8 or has no slash, which the server refuses."""
     if not raw:
         return "/"
+    if raw[:1] != b"/":
+        raise BadFile(file, offset, f"the path {raw!r} does not begin with a slash")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

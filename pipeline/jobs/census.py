@@ -134,7 +134,8 @@ class _Count:
         sums["dropped"] += len(gone)
         found.paths = nsmallest(self.listed + 1, [*found.paths, *gone])
         found.owners.update(numpy.unique(owners[place[ends]]).tolist())
-        found.parents.update(map(parent_of, gone))
+        # One without a slash is an obstacle, as below.
+        found.parents.update(parent_of(path) for path in gone if "/" in path)
         acl_sizes = numpy.array([len(pack_acls([acl])) for acl in acls])[indexes]
         suspicious = sizes + acl_sizes > self.max_request_bytes // 2
         for at in numpy.flatnonzero(suspicious).tolist() if _plain(names) else range(len(names)):

@@ -158,6 +158,8 @@ def test_a_path_that_is_no_text_is_an_error() -> None:
     assert snapshot.path_text(b"", "f", 3) == "/"
     with pytest.raises(BadFile, match=r"f, byte 3: the path b'/\\xff' is no UTF-8"):
         snapshot.path_text(b"/\xff", "f", 3)
+    with pytest.raises(BadFile, match="the path b'a' does not begin with a slash"):
+        snapshot.path_text(b"a", "f", 3)
 
 
 def test_names() -> None:

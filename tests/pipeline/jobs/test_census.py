@@ -33,11 +33,12 @@ def test_what_there_is() -> None:
 
 def test_what_stands_against_it() -> None:
     nodes = [node("/", 0), node("/large", data=bytes(1 << 20)), node("/a\u0001"), node("/.."), node("/ok")]
+    nodes.append(node("no slash", owner=77))
     found = counted(*nodes)
     reasons = dict(found.obstacles)
-    assert set(reasons) == {"/large", "/a\u0001", "/.."}
+    assert set(reasons) == {"/large", "/a\u0001", "/..", "no slash"}
     assert Obstacle("/..", "ZooKeeper allows no such path") in found.obstacles
-    assert found.obstacle_count == 3
+    assert found.obstacle_count == 4
 
 
 def test_ephemerals_stay_with_their_session_and_few_of_the_others_are_kept_in_memory() -> None:
