@@ -101,8 +101,11 @@ class Client:
     def _authenticate(self, name: str, password: str) -> None:
         try:
             challenge = self._answer(zk.sasl(b""))
-            response = _sasl_response(challenge, name, password, os.urandom(16).hex().encode())
-            self._answer(zk.sasl(response))
+            response, expected = _sasl_response(challenge, name, password, os.urandom(16).hex().encode())
+            if self._answer(zk.sasl(response)) != expected:
+                raise Refused(
+                    "the server has not proved that it knows the password of --server-user: it may be another"
+                )
         except ZooKeeperError as error:
             raise Refused(
                 f"the server does not accept the user of --server-user: {zk.name_of(error.code)}"
@@ -194,8 +197,8 @@ def _said(request: Request[Any], error: ZooKeeperError) -> str:
     return f"{request.opcode.name.lower().removesuffix('2')} {request.path}: {zk.name_of(error.code)}"
 
 
-def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) -> bytes:
-    """The client's answer to a challenge of DIGEST-MD5 (RFC 2831). `cnonce`: never used before.
+def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) -> tuple[bytes, bytes]:
+    """The answers of client and server to a challenge of DIGEST-MD5 (RFC 2831). `cnonce`: never used before.
 
     Raises Refused.
     """
@@ -204,12 +207,15 @@ def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) ->
         raise Refused("the server has no users for SASL (DIGEST-MD5): leave out --server-user, or use --auth")
     nonce = found[1]
     session = hexed(b":".join((secret(name, password), nonce, cnonce)))
-    proof = hexed(b":".join((session, nonce, b"00000001", cnonce, b"auth", hexed(b"AUTHENTICATE:" + _URI))))
+    proof, proof_of_server = (
+        hexed(b":".join((session, nonce, b"00000001", cnonce, b"auth", hexed(purpose + _URI))))
+        for purpose in (b"AUTHENTICATE:", b":")
+    )
     quoted = re.sub(r'(["\\])', r"\\\1", name).encode()
     return (
         b'charset=utf-8,username="%b",realm="%b",nonce="%b",nc=00000001,cnonce="%b",digest-uri="%b",'
         b"maxbuf=65536,response=%b,qop=auth" % (quoted, REALM.encode(), nonce, cnonce, _URI, proof)
-    )
+    ), b"rspauth=" + proof_of_server
 
 
 def add_server(made: ArgumentParser) -> None:

@@ -164,6 +164,15 @@ def test_a_server_that_knows_no_users_is_reported(
     assert "TLS failed" in call("create", "/a", "--server-ca", str(authority.ca), status=1)
 
 
+def test_a_server_that_does_not_know_the_password_is_another(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = iter([b'realm="zk-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess', b"rspauth=" + b"0" * 32])
+    monkeypatch.setattr(Client, "_answer", lambda *_: next(said))
+    user = ("--server-user", "bob", "--server-password", "pw")
+    assert "has not proved that it knows the password" in call("create", "/a", *user, status=1)
+
+
 def test_a_ttl_may_be_longer_than_a_month(call: Caller) -> None:
     call("create", "/ttl", "--ttl", str(40 * 86400 * 1000))
     call("rmr", "/ttl")
