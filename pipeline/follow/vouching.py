@@ -20,6 +20,7 @@ async def vouch(etcd: Etcd, keys: Keyspace, sign: Sign, hold: Callable[[], Await
     Raises Failure if the follower of another copy signs there, and what `hold` raises.
     """
     signs = _Signs(etcd, keys)
+    await hold()  # a copy that is promoted has to wait for the proxies that have seen a sign
     await signs.give(sign)  # it shows no time, but from now on the proxies need a follower
     while True:
         seen = signs.revision
