@@ -108,12 +108,12 @@ class Pair:
     """Both servers."""
 
     def __init__(self, ports: tuple[int, int]) -> None:
-        self._ports = ports
+        self.ports = ports
 
     def alike(self, *plays: Callable[[Peer], None]) -> list[object]:
         """Play the same on both, on a connection for each part; all answers, which were equal."""
         answers = []
-        for port in self._ports:
+        for port in self.ports:
             peers = []
             try:
                 for play in plays:

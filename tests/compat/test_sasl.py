@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.client import Client
 from lab.oracle import wire
 from lab.oracle.requests import AddAuth, Exists, Payload, Sync, encode_body
 from lab.oracle.wire import pack_int
@@ -83,6 +84,12 @@ def test_a_user_authenticates(pair: Pair, name: str) -> None:
     answers = pair.alike(play)
     assert [part for part in answers if isinstance(part, tuple)][-1][2:] == (0, pack_int(40) + b"rspauth")
     assert ("sasl", name) in answers[-1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", sorted(PASSWORDS))
+def test_a_command_authenticates(pair: Pair, name: str) -> None:
+    for port in pair.ports:
+        Client(("127.0.0.1", port), [], user=(name, PASSWORDS[name])).close()
 
 
 @pytest.mark.parametrize(
