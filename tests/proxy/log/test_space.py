@@ -109,6 +109,9 @@ class World(logging.Handler):
                 self.reserve(int(percent))
             case ["in", "use", *known]:
                 answer = [self.learn(known)]
+            case ["nearly", "full"]:
+                self.learn(["91"])
+                self.said.clear()  # the first case has the words
             case ["tree", size]:
                 self.machine.tree.data_size = int(float(size) * _MIB)
             case ["applied", size]:
