@@ -72,6 +72,7 @@ from proxy.log.append.pending import Callback
 from proxy.state.effect import path_of
 from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, Sees, WriteOperation
+from proxy.state.ops.steps import MANY
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, NO_PAUSE, Pause, TooLong, TooMuch
@@ -417,7 +418,8 @@ class Order:
             elif opcode in writes:
                 take_write(xid, opcode, packet, received)
             else:
-                steps = self._steps(opcode, packet)
+                # With too much before a write already no more need be known, and to count takes time.
+                steps = MANY if queue.heavy > self._limits.ahead_in_all else self._steps(opcode, packet)
                 if opcode in self._light and steps < self._limits.steps_per_weight:
                     queue.add_read(packet, received)
                 else:
