@@ -185,15 +185,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import modules none of whose tests this process runs."""
+    """Do not import modules none of whose tests this process runs, nor the conftest.py beside them."""
     unwanted = _unwanted(config)
     name = collection_path.relative_to(config.rootpath).as_posix()
     if "long" in unwanted and f"{name}/".startswith(LONG_ROOMS):
         return True
-    if collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
-        is_ours = _SHARE[1] == 1 or name in share(config.rootpath, unwanted, *_SHARE)
-        return not is_ours or _is_unwanted(collection_path, unwanted) or None
-    return None
+    is_module = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if _SHARE[1] > 1 and (is_module or collection_path.is_dir()):
+        ours = share(config.rootpath, unwanted, *_SHARE)
+        if name not in ours and not any(each.startswith(f"{name}/") for each in ours):
+            return True
+    return (is_module and _is_unwanted(collection_path, unwanted)) or None
 
 
 def _unwanted(config: pytest.Config) -> frozenset[str]:
