@@ -98,9 +98,9 @@ COMMANDS: Mapping[str, Command] = {
 
 def available() -> Mapping[str, Command]:
     """The commands whose module is part of this installation: a package has no bench."""
-    return {
-        name: command for name, command in COMMANDS.items() if find_spec(command.module.partition(".")[0])
-    }
+    packages = {command.module.partition(".")[0] for command in COMMANDS.values()}
+    there = {package for package in packages if find_spec(package)}
+    return {name: command for name, command in COMMANDS.items() if command.module.partition(".")[0] in there}
 
 
 def description_of(command: str) -> str:
