@@ -317,6 +317,7 @@ _COMMAND = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("list",), ("--etcd", "http://127.0.0.1:1")])
 def test_ctrl_c_ends_a_command_whose_store_does_not_answer(words: tuple[str, ...]) -> None:
     """obstore looks at no signal for the three minutes in which it tries again."""

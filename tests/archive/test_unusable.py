@@ -72,6 +72,7 @@ def test_commands_say_it_in_one_line(archive: tuple[str, str], capsys: pytest.Ca
         assert "Traceback" not in found.err
 
 
+@pytest.mark.long
 def test_children_of_the_server_say_it(archive: tuple[str, str]) -> None:
     url, why = archive
     given = {"table": "tree", "format": "jsonl", "url": url, "path": "/", "at": "now", "identities": []}

@@ -218,6 +218,7 @@ def says_it_in_one_line(
     check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
 
 
+@pytest.mark.long
 @one_by_one(("words", "reason"), [case for case in cases() if "{etcd}" not in case[0]])
 def test_one_clear_line(
     words: list[str],

@@ -16,6 +16,7 @@ print(json.dumps([job, os.nice(0), Path("/proc/self/oom_score_adj").read_text(),
 """
 
 
+@pytest.mark.long
 def test_it_reads_its_order_and_no_byte_more_and_ends_before_the_proxy_without_memory() -> None:
     """Who starts it writes on at once."""
     told = b'{"url": "/a", "log_level": "DEBUG"}\n{"q": 1}\n'
