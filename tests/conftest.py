@@ -185,7 +185,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import modules none of whose tests this process runs, nor the conftest.py beside them."""
+    """Do not import modules none of whose tests this process runs, nor the conftest.py of their folder."""
     unwanted = _unwanted(config)
     name = collection_path.relative_to(config.rootpath).as_posix()
     if "long" in unwanted and f"{name}/".startswith(LONG_ROOMS):
