@@ -79,6 +79,8 @@ def _packet(xid: int, words: Sequence[str]) -> bytes:
             return framed(xid, _READS[words[0]], pack_string(path))
         case ["ephemerals"]:
             return framed(xid, OpCode.GET_EPHEMERALS, pack_string(""))
+        case ["who"]:
+            return framed(xid, OpCode.WHO_AM_I)
         case ["create", path, *mode]:
             return zk.packet(xid, create(path, mode=CreateMode[mode[0]] if mode else 0))
         case ["set", path, data]:
