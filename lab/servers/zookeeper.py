@@ -121,7 +121,8 @@ def archive_of_classes(version: str) -> str:
                 options = (*SMALL_JVM, f"-XX:ArchiveClassesAtExit={made}")
                 with ZooKeeperServer(java_options=options, version=version) as server:
                     server.stop()
-                made.rename(folder / name)
+                if made.exists():
+                    made.rename(folder / name)
     return f"-XX:SharedArchiveFile={folder / name}"
 
 
