@@ -19,7 +19,7 @@ from proxy.etcd.model import Status
 from schema.followed import Lag
 from schema.keys import Keyspace
 from serve.check import etcd as module
-from serve.check.etcd import _clock_of, _measured, _quantile
+from serve.check.etcd import _clock_of, _measured, _member, _quantile
 from serve.check.finding import Grade
 from tests.pipeline.follow.test_target import opened
 from tests.proxy.etcd.admin import enable_authentication
@@ -89,6 +89,13 @@ def test_a_touched_reserve_is_named(reserve: int, grade: Grade) -> None:
     status = Status("3.5.21", 1, 1, 91, 91, 1, 9, 2, 8, [])
     found = _measured("http://e", status, Metrics({QUOTA: 100.0}, 0.0), reserve)
     assert next(found).grade is grade
+
+
+def test_a_member_with_unused_space_is_to_be_defragmented_without_the_timeout_of_etcdctl() -> None:
+    status = Status("3.5.30", 1, 1, 8 << 30, 1 << 30, 1, 9, 2, 8, [])
+    *_, found = _member("http://e", status)
+    assert found.grade is Grade.DOUBTFUL
+    assert "7168 MiB of its database are unused: run `etcdctl defrag --command-timeout 30m`" in found.text
 
 
 def test_an_etcd_without_a_quota() -> None:
