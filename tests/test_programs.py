@@ -73,7 +73,7 @@ def test_the_documents_name_every_package_that_the_set_up_installs() -> None:
     function = INSTALLER.read_text().partition("packages_of() {")[2].partition("\n}")[0]
     packages = " ".join(re.findall(r"echo ([a-z0-9 -]+)", function)).split()
     assert "etcd-client" in packages  # else nothing was found in the script
-    described = (REPOSITORY / "docs" / "install.md").read_text()
+    described = (REPOSITORY / "CONTRIBUTING.md").read_text()
     assert [package for package in packages if f"`{package}`" not in described] == []
 
 
