@@ -71,21 +71,20 @@ def run(
 ) -> list[tuple[str, list[str]]]:
     """Run the commands of a page, or of a text; the lines that each printed.
 
-    `real` gives what this test uses in the place of what the page names. `sudo NAME ARGUMENTS` becomes a call
-    of the action with this name, if there is one; else `sudo` is left out. `path` is the PATH. `environment`
-    has the variables that were exported before, and gets those that are exported here. Raises AssertionError
-    for another exit code than 0, and for output that differs. `zketcd check` may end with 1: something is
-    doubtful, such as the port of the zketcd that runs.
+    `real` gives what this test uses in the place of what the page names. A program of `actions` becomes
+    a call of it. `path` is the PATH. `environment` has the variables that were exported before, and gets
+    those that are exported here. Raises AssertionError for another exit code than 0, and for output that
+    differs. `zketcd check` may end with 1: something is doubtful, such as the port of the zketcd that runs.
     """
     done = []
     environment = {} if environment is None else environment
     for command in commands(page.read_text() if isinstance(page, Path) else page):
         words = shlex.split(command.line)
-        if words[0] == "sudo" and words[1] in actions:
-            actions[words[1]](words[2:])
+        if words[0] in actions:
+            actions[words[0]](words[1:])
             assert not command.printed
             continue
-        line = command.line.removeprefix("sudo ")
+        line = command.line
         for named, used in real.items():
             line = line.replace(named, used)
         exports = words[0] == "export"

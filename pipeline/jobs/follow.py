@@ -136,7 +136,7 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
         position = await promote(patient, connection.keys, limits, None if lost is None else lost.keys)
         if lost is None:
             print_progress(
-                f"{name} does not know where its etcd is. Run this command with etcd://HOST:PORT/PREFIX: it"
+                f"{name} does not know where its etcd is. Run this command with its config:FILE: it"
                 " seals the source as soon as it can be reached"
             )
             return DONE
