@@ -4,6 +4,7 @@ Where NAME.in has `-r OTHER.in`, NAME.txt gets `-r OTHER.txt`. `-c OTHER.txt` in
 """
 
 import re
+from argparse import ArgumentParser
 from pathlib import Path
 
 _FOLDER = Path(__file__).resolve().parents[1] / "requirements"
@@ -32,5 +33,6 @@ def nest(name: str) -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     for each in sorted(_FOLDER.glob("*.in")):
         nest(each.stem)
