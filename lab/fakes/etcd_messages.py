@@ -39,6 +39,7 @@ def answer(
         response = _answer(store, method, request, on_txn, leader)
     except EtcdError as error:
         raise RpcError(error.message) from None
+    response.header.cluster_id = store.cluster_id
     response.header.revision = store.revision
     encoded: bytes = response.SerializeToString()
     return encoded
@@ -75,7 +76,6 @@ def _answer(store: FakeEtcd, method: str, request: bytes, on_txn: Callable[[Txn]
     elif method == "Status":
         response = pb.StatusResponse(version=store.version, leader=leader)
         response.db_size, response.db_size_in_use = store.file.size, store.file.in_use
-        response.header.cluster_id = store.cluster_id
     else:
         raise RpcError(f"unknown method {method}")
     return response

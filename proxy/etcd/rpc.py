@@ -5,12 +5,13 @@ How a call gets to a member is the transport's business, what its bytes say `pro
 second then, not a timeout. The unknown outcome of any other goes to the caller, who alone can settle it.
 
 A `Call` says what is asked. `Rpc.begin` makes an `_Attempt` of it, which lives until it has the answer: it
-gets a token where one is needed, sends the request to the current endpoint, and to others.
+waits until the cluster is chosen, gets a token where one is needed, and sends the request to the current
+endpoint, and to others.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -40,6 +41,7 @@ _SLOW = 0.4  # seconds until a request that may be sent again goes to another me
 _ROUND_TRIPS = 4  # times the least time that calls took lately, if that is longer
 _AUTHENTICATE_TIMEOUT = 10.0  # seconds: etcd hashes a password for each user who asks
 _OPEN_TIMEOUT = 2.0  # seconds for opening a stream
+_OTHERS = 1.0  # seconds for the other members to name their cluster, once one has
 _AUTHENTICATE_WAIT = 5.0  # seconds to get a token for a stream
 _PROBE_INTERVAL = 1.0  # seconds between two requests to members that did not answer
 _PROBE_TIMEOUT = 1.0
@@ -116,7 +118,7 @@ class Endpoint:
         self.suspect = False
         #: When it last answered, in nanoseconds of the client's clock.
         self.answered = 0
-        #: The cluster (`wire.cluster_of`) that its last answer was of, if that was another one than before.
+        #: The cluster (`wire.cluster_of`) that its last answer was of; b"" also for the one in use.
         self.cluster = b""
 
 
@@ -215,16 +217,20 @@ class Rpc:
         return answer
 
     def begin(self, call: Call[_Answer], on_answer: Callable[[_Answer | EtcdError], None]) -> InFlight:
-        """Send a request; its answer goes to a callback, once. A task is needed only to get a token first."""
+        """Send a request; its answer goes to a callback, once.
+
+        A task is needed only where the cluster has to be chosen first, or a token got.
+        """
         attempt = _Attempt(self, call, on_answer)
-        if self.credentials.incomplete and call.method is not _AUTHENTICATE:
-            attempt.get_token("")
-        else:
-            attempt.send(self.endpoints.current)
+        attempt.begin()
         return attempt
 
     async def answers_of_all(self, call: Call[_Answer]) -> list[_Answer | EtcdError]:
-        """Send a request to each endpoint, and wait for all answers.
+        """Send a request to each endpoint, and wait for all answers."""
+        return await asyncio.gather(*self._begin_at_all(call))
+
+    def _begin_at_all(self, call: Call[_Answer]) -> "list[asyncio.Future[_Answer | EtcdError]]":
+        """Send a request to each endpoint.
 
         A member that does not answer is not avoided for that: it may be one that is not in use.
         """
@@ -242,7 +248,49 @@ class Rpc:
             endpoint.channel.begin(call.method.path, call.request, call.timeout, metadata, settle)
             return answered
 
-        return await asyncio.gather(*map(ask, self.endpoints.all))
+        return [ask(endpoint) for endpoint in self.endpoints.all]
+
+    @property
+    def has_to_choose(self) -> bool:
+        """Whether `choose_cluster` comes before any request."""
+        return not self._cluster and self.endpoints.are_several
+
+    async def choose_cluster(self, timeout: float) -> None:
+        """Find out which cluster is meant: an address may be that of a new etcd by now.
+
+        It is the one of more than half of the endpoints, else the one of all that answer in a moment. Raises
+        EtcdUnknown if these are of several clusters, and an endpoint's error if none answers.
+        """
+        # A Txn without operations needs no permission, and no quorum.
+        answers = self._begin_at_all(Call(TXN, b"", timeout, _named_cluster))
+        waiting, named, errors = set(answers), set[bytes](), list[EtcdError]()
+        while waiting and not self._cluster:
+            patience = _OTHERS if named else None
+            done, waiting = await asyncio.wait(waiting, timeout=patience, return_when="FIRST_COMPLETED")
+            if not done:
+                break
+            for answer in (each.result() for each in done):
+                if isinstance(answer, EtcdError):
+                    errors.append(answer)
+                else:
+                    named.add(answer)
+        if not self._cluster:
+            if not named:
+                raise errors[0]
+            if len(named) > 1:
+                raise EtcdUnknown(self._several_clusters())
+            (self._cluster,) = named
+        for each in self.endpoints.all:
+            if each.cluster not in (b"", self._cluster):
+                self.leave(each)
+
+    def _several_clusters(self) -> str:
+        of: dict[bytes, list[str]] = {}
+        for each in self.endpoints.all:
+            if each.cluster:
+                of.setdefault(each.cluster, []).append(each.address)
+        groups = "; ".join(map(", ".join, of.values()))
+        return f"the addresses of --etcd belong to different etcd clusters: {groups}"
 
     def _look(self) -> None:
         """Send requests that wait for long to other members too."""
@@ -290,6 +338,8 @@ class Rpc:
 
     async def open(self, method: Method) -> "MemberStream":
         """Open a stream at the current endpoint. Raises EtcdError."""
+        if self.has_to_choose:
+            await self.choose_cluster(_OPEN_TIMEOUT)
         if self.credentials.incomplete:
             await self.authenticate("", _AUTHENTICATE_WAIT)
         endpoint = self.endpoints.current
@@ -310,17 +360,20 @@ class Rpc:
 
         After a restore from a backup all are: that is accepted once more than half of the endpoints are.
         """
-        if isinstance(response, RpcError) or (self._cluster and response.startswith(self._cluster, 2)):
+        if isinstance(response, RpcError):
+            return response
+        if self._cluster and response.startswith(self._cluster, 2):
+            endpoint.cluster = b""
             return response
         endpoint.cluster = cluster = wire.cluster_of(response)
         members = self.endpoints.all
         others = sum(each.cluster == cluster for each in members)
-        if cluster and (not self._cluster or 2 * others > len(members)):
+        if cluster and 2 * others > len(members):
             self._cluster = cluster
-        if cluster in (b"", self._cluster):
+        if not self._cluster or cluster in (b"", self._cluster):
             return response
         error = f"{endpoint.address} is a member of another etcd cluster"
-        self._throttled_log.error("%s: it is not used", error)
+        self._throttled_log.error("%s: it is not used. Give --etcd the addresses of one cluster", error)
         return RpcError(error)
 
     def heard(self) -> None:
@@ -368,6 +421,14 @@ def _read(call: Call[_Answer], response: bytes | RpcError) -> _Answer | EtcdErro
         return garbled
 
 
+def _named_cluster(response: bytes) -> bytes:
+    """The cluster that a response names, as `wire.cluster_of`. Raises EtcdUnknown."""
+    cluster = wire.cluster_of(response)
+    if not cluster:
+        raise EtcdUnknown(f"etcd's answer of {len(response)} bytes names no cluster")
+    return cluster
+
+
 class _Attempt(Generic[_Answer]):
     """A call under way: at one member, and while that does not answer at others, if it may be sent again."""
 
@@ -389,27 +450,44 @@ class _Attempt(Generic[_Answer]):
         self._token = rpc.credentials.token
         self._sent: list[tuple[Endpoint, int, InFlight]] = []  # each with its start, in nanoseconds
         self._unanswered = 0
-        self._instead: InFlight | None = None  # what gets the token, or a second attempt with a new one
+        #: What chooses the cluster or gets the token, or a second attempt with a new one.
+        self._instead: InFlight | None = None
+
+    def begin(self) -> None:
+        """Send the request to the current endpoint, once the cluster is known and there is a token."""
+        rpc, call = self._rpc, self._call
+        if rpc.has_to_choose:
+            self._first(rpc.choose_cluster(call.timeout), "choose the cluster", self.begin)
+        elif rpc.credentials.incomplete and call.method is not _AUTHENTICATE:
+            self.get_token("")
+        else:
+            self.send(rpc.endpoints.current)
 
     def get_token(self, stale: str) -> None:
         """Get a token in place of `stale`, then send the request."""
-        what = f"get a token for a {self._call.method.name}"
-        token = self._rpc.authenticate(stale, self._call.timeout)
-        getting = self._rpc.tasks.start(token, what, reported=(EtcdError,))
-        getting.add_done_callback(self._got_token)
-        self._instead = getting
+        self._first(self._rpc.authenticate(stale, self._call.timeout), "get a token", self._got_token)
 
-    def _got_token(self, getting: asyncio.Task[None]) -> None:
-        if self._on_answer is None:
-            return
-        error = EtcdUnknown("cancelled") if getting.cancelled() else getting.exception()
-        if error is None:
-            self._token = self._rpc.credentials.token
-            self.send(self._rpc.endpoints.current)
-        elif isinstance(error, EtcdError):
-            self._take_callback()(error)
-        else:  # the log has it
-            self._take_callback()(EtcdUnknown(f"no token: {error}"))
+    def _got_token(self) -> None:
+        self._token = self._rpc.credentials.token
+        self.send(self._rpc.endpoints.current)
+
+    def _first(self, work: Coroutine[Any, Any, None], what: str, then: Callable[[], None]) -> None:
+        """Go on with `then` when this is done."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if self._on_answer is None:
+                return
+            error = EtcdUnknown("cancelled") if task.cancelled() else task.exception()
+            if error is None:
+                then()
+            elif isinstance(error, EtcdError):
+                self._take_callback()(error)
+            else:  # the log has it
+                self._take_callback()(EtcdUnknown(f"cannot {what}: {error}"))
+
+        task = self._rpc.tasks.start(work, f"{what} for a {self._call.method.name}", reported=(EtcdError,))
+        task.add_done_callback(ended)
+        self._instead = task
 
     def send(self, endpoint: Endpoint) -> None:
         """Send it to this member."""

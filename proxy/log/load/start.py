@@ -6,7 +6,7 @@ and the commands of `ctl` load to look at the tree as of some moment.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -68,8 +68,7 @@ async def load_to_serve(
     record_of = partial(servable, keys=keys, levels=levels, even_copy=even_copy)
 
     def one_try() -> _Load:
-        ask_all = etcd.versions if make else None
-        return _Load(etcd, keys, record_of, levels, ask_all=ask_all, progress=progress)
+        return _Load(etcd, keys, record_of, levels, make=make, progress=progress)
 
     return await _retried(one_try, timeout)
 
@@ -129,20 +128,17 @@ class _Load:
         record_of: Callable[[Look], TreeRecord],
         levels: Collection[int],
         *,
-        ask_all: Callable[[], Awaitable[object]] | None = None,
+        make: bool = False,
         progress: Callable[[int], None] | None = None,
         wanted: Wanted = NOW,
         execute: Execute | None = None,
     ) -> None:
-        """`record_of`: the record, if the tree may be loaded; else it raises TreeNotServable.
-
-        `ask_all` asks each member of etcd before a tree is made where there is none; None: none is made.
-        """
+        """`record_of`: the record, if the tree may be loaded; else it raises TreeNotServable."""
         self._etcd = MonotonicReads(etcd)
         self._keys = keys
         self._record_of = record_of
         self._levels = levels
-        self._ask_all = ask_all
+        self._make = make
         self._progress = progress
         self._wanted = wanted
         self._execute = execute
@@ -154,13 +150,9 @@ class _Load:
         """Raises Truncated, EtcdError, TreeNotServable."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         found = await look(self._etcd, self._keys)
-        if found.record is None and self._ask_all is not None:
-            await self._ask_all()  # if this member is of another cluster than most, the client leaves it
-            cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+        if found.record is None and self._make:
+            await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
             found = await look(self._etcd, self._keys)
-            if found.record is None:
-                await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
-                found = await look(self._etcd, self._keys)
         record = self._record_of(found)
         machine, base = await self._base(record)
         fell_back = not self._wants_old() and base != record.current

@@ -12,8 +12,9 @@ from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, Txn,
 from proxy.etcd.transport import ByteStream, InFlight, Metadata, RpcError
 
 PUT = Txn((), (Put(b"k", b"v"),))
-ANSWER = pb.TxnResponse(succeeded=True, header=pb.ResponseHeader(revision=5)).SerializeToString()
-READ = pb.RangeResponse(header=pb.ResponseHeader(revision=5)).SerializeToString()
+HEADER = pb.ResponseHeader(cluster_id=1, revision=5)
+ANSWER = pb.TxnResponse(succeeded=True, header=HEADER).SerializeToString()
+READ = pb.RangeResponse(header=HEADER).SerializeToString()
 
 
 class Played:
@@ -22,8 +23,9 @@ class Played:
     def __init__(self, address: str) -> None:
         self.address = address
         self.hangs = False
+        self.ignores = ""  # a method that it does not answer
         self.answer: bytes | RpcError | None = None  # instead of the right one
-        self.asked: list[str] = []
+        self.asked: list[str] = []  # except for its cluster
         self.cancelled = 0
 
     def begin(
@@ -35,7 +37,8 @@ class Played:
         on_answer: Callable[[bytes | RpcError], None],
     ) -> InFlight:
         name = path.rpartition("/")[2]
-        self.asked.append(name)
+        if request:
+            self.asked.append(name)
         played = self
 
         class Sent:
@@ -43,7 +46,7 @@ class Played:
                 played.cancelled += 1
 
         loop = asyncio.get_running_loop()
-        if self.hangs:
+        if self.hangs or name == self.ignores:
             loop.call_later(timeout, on_answer, RpcError("deadline exceeded"))
         else:
             loop.call_soon(on_answer, self.answer or (ANSWER if name == "Txn" else READ))
@@ -69,6 +72,10 @@ class Members:
         self.all.append(Played(f"{host}:{port}"))
         return self.all[-1]
 
+    async def choose(self) -> None:
+        """Make the client choose the cluster, as its first request does."""
+        await self.client.txn(Txn((), ()), 20.0)
+
     async def begin(self, timeout: float = 20.0) -> TxnResult | EtcdError:
         """The answer to a Txn that may be sent again."""
         answered: asyncio.Future[TxnResult | EtcdError] = asyncio.get_running_loop().create_future()
@@ -78,7 +85,7 @@ class Members:
 
 @pytest.fixture
 async def members(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Members]:
-    for interval in ("_TICK", "_SLOW", "_OPEN_TIMEOUT", "_PROBE_INTERVAL"):
+    for interval in ("_TICK", "_SLOW", "_OPEN_TIMEOUT", "_OTHERS", "_PROBE_INTERVAL"):
         monkeypatch.setattr(rpc, interval, getattr(rpc, interval) / 10)
     members = Members()
     yield members
@@ -148,6 +155,29 @@ async def test_a_member_of_another_cluster_is_not_used(members: Members) -> None
     assert await _used(members) == "three:3"
 
 
+async def test_the_first_request_goes_to_the_cluster_of_most_members(members: Members) -> None:
+    """A proxy that started made a new tree in the first address's new etcd, and a backup was of that."""
+    one, two, three = members.all
+    one.answer = _of_cluster(7)
+    two.answer = three.answer = _of_cluster(8)
+    assert isinstance(await members.begin(), TxnResult)
+    assert (one.asked, two.asked, three.asked) == ([], ["Txn"], [])
+
+
+async def test_nothing_is_asked_of_members_of_different_clusters(members: Members) -> None:
+    one, two, three = members.all
+    one.answer = _of_cluster(7)
+    two.answer = _of_cluster(8)
+    three.hangs = True
+    with pytest.raises(EtcdUnknown, match="belong to different etcd clusters: one:1; two:2"):
+        await members.client.txn(PUT, 20.0)
+    with pytest.raises(EtcdUnknown, match="belong to different etcd clusters"):
+        await members.client.watch(b"a", b"b", 1, lambda _: None)
+    assert [each.asked for each in members.all] == [[], [], []]
+    one.answer = RpcError("it is away")
+    assert await _used(members) == "two:2"
+
+
 async def test_a_restored_cluster_is_used_once_most_members_are_of_it(members: Members) -> None:
     for each in members.all:
         each.answer = _of_cluster(7)
@@ -159,7 +189,20 @@ async def test_a_restored_cluster_is_used_once_most_members_are_of_it(members: M
     assert await _used(members) == "three:3"
 
 
+async def test_a_member_that_is_of_the_cluster_again_does_not_count_as_one_of_another(
+    members: Members,
+) -> None:
+    one, two, _three = members.all
+    two.answer = _of_cluster(7)
+    await members.choose()
+    two.answer = None
+    await members.client.versions()
+    one.answer = _of_cluster(7)
+    assert await _used(members) != "one:1"
+
+
 async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
+    await members.choose()
     for each in members.all:
         each.hangs = True
     assert isinstance(await members.begin(0.5), EtcdUnknown)
@@ -178,7 +221,8 @@ async def test_what_waits_for_a_token_fails_when_the_client_is_closed(is_asked: 
     """A transaction whose answer goes to a callback never got one."""
     members = Members(user="me")
     for each in members.all:
-        each.hangs = True
+        each.hangs = not is_asked
+        each.ignores = "Authenticate"
     answered: asyncio.Future[TxnResult | EtcdError] = asyncio.get_running_loop().create_future()
     members.client.begin_txn(PUT, 20.0, answered.set_result)
     if is_asked:
@@ -219,6 +263,7 @@ async def test_a_member_that_opens_no_stream_is_left(members: Members) -> None:
 async def test_an_answer_that_is_no_message_is_an_unknown_outcome(members: Members) -> None:
     """Found by fuzzing: DecodeError came out of each of these, and `begin_txn` never called back."""
     client = members.client
+    await members.choose()
     for each in members.all:
         each.answer = b"\0"
     asks: list[Callable[[], Awaitable[object]]] = [

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from ctl.levels import raise_level
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.log_order import LogOrder
@@ -62,21 +62,6 @@ async def test_an_empty_prefix_becomes_a_tree() -> None:
     before = tree.store.revision
     await tree.load()
     assert tree.store.revision == before
-
-
-async def test_no_tree_is_made_at_a_member_of_another_cluster_than_most(tree: World) -> None:
-    """Clients saw it, and wrote to it, until the other members had been asked."""
-
-    class Mixed(FakeEtcdClient):
-        async def versions(self, timeout: float = 5.0) -> list[str]:
-            self.store = tree.store
-            return await super().versions(timeout)
-
-    other = FakeEtcd()
-    other.cluster_id = 2
-    loaded = await load_to_serve(Mixed(other), tree.keys)
-    assert loaded.cluster_id == tree.store.cluster_id
-    assert not other.range(Get(tree.keys.tree)).kvs
 
 
 async def test_commands_make_no_tree() -> None:
