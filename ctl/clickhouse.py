@@ -32,9 +32,11 @@ _HOUR = 3_600_000  # milliseconds
 
 REPLICA, DATABASE, TABLE = "replica", "database replica", "table"
 
-# The children by which a table and a database are known, and the ephemeral node of a server that lives.
+# The children by which a table and a database are known. ClickHouse makes node and children in one multi
+# (createTableIfNotExists, createDatabaseNodesInZooKeeper). Other programs' nodes can only get them later.
 _TABLE = frozenset(("blocks", "columns", "log", "metadata", "replicas"))
 _DATABASE = frozenset(("counter", "log", "metadata", "replicas"))
+_KNOWN = _TABLE | _DATABASE
 # What else a table has, from 18.16 to 26.9. A node with other children is somebody else's, or has such nodes.
 _OF_TABLES = _TABLE | {
     *("alter_partition_version", "async_blocks", "block_numbers", "deduplication_hashes", "dropped"),
@@ -43,9 +45,10 @@ _OF_TABLES = _TABLE | {
 }
 _ZERO_COPY = "zero_copy_"  # and the name of a storage
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
+# The ephemeral node of a server that lives.
 _ACTIVE = {REPLICA: "is_active", DATABASE: "active"}
-# A table whose removal was ended. The names stay until the rest is gone, so that it is found again.
-_DROPPED = _TABLE - {"replicas"} | {"dropped"}
+# What a table still has when its removal was ended, with "dropped": so it is found again.
+_TO_THE_LAST = _TABLE - {"replicas"}
 # What a removal creates or sets below what it removes. The ephemeral nodes, which hold it, have this value.
 _MARKS = ("is_active", "active", "is_lost", "dropped", "dropped/lock")
 _HELD = b"zketcd clickhouse"
@@ -80,13 +83,14 @@ def find(machine: Machine, path: str, names: Collection[str], hours: int, now: i
 
 def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> Iterator[Left]:
     children = frozenset(child_names(nodes[path]))
-    if children >= _TABLE:
+    known = {name for name in children & _KNOWN if nodes[join(path, name)].czxid == nodes[path].czxid}
+    if known >= _TABLE:
         yield from _replicas(nodes, path, REPLICA, names)
         if not nodes[join(path, "replicas")].children and not names:
             yield from _table(nodes, path, children)
-    elif children >= _DROPPED and not names:
+    elif known >= _TO_THE_LAST and "dropped" in children and not names:
         yield from _table(nodes, path, children)
-    elif children >= _DATABASE:
+    elif known >= _DATABASE:
         yield from _replicas(nodes, path, DATABASE, names)
 
 
@@ -208,7 +212,7 @@ def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
     first.append(zk.create(lock, _HELD, CreateMode.EPHEMERAL))
     if (replicas := join(path, "replicas")) in nodes:
         first.append(zk.delete(replicas))
-    known = [zk.delete(join(path, name)) for name in sorted(_DROPPED - {"dropped"})]
+    known = [zk.delete(join(path, name)) for name in sorted(_TO_THE_LAST)]
     return first, [*known, zk.delete(lock), zk.delete(dropped), zk.delete(path)]
 
 

@@ -79,6 +79,13 @@ def test_a_database_replicates_the_ddl_of_its_replicated_tables(replicas: Replic
     table = replicas.table()
     assert replicas.names("/d/replicas") == {"s|r1", "s|r2"}
     assert replicas.names(f"{table}/replicas") == {"r1", "r2"}
+    # A table and a database are made in one transaction: `zketcd clickhouse` knows them by that.
+    for node, names in (
+        (table, "blocks columns log metadata replicas"),
+        ("/d", "counter log metadata replicas"),
+    ):
+        parts = (node, *(f"{node}/{name}" for name in names.split()))
+        assert len({client.get(part)[1].czxid for part in parts}) == 1
     # The initiator's one multi: the entry is committed, the database has the table.
     number, committed = client.get("/d/max_log_ptr")
     entry = f"/d/log/query-{int(number):010d}"

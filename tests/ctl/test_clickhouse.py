@@ -33,12 +33,22 @@ _LATER = 1 << 60
 def _make(client: Client, *paths: str, mode: int = CreateMode.PERSISTENT) -> None:
     """Create these, and what is missing above them."""
     for path in paths:
-        names = path.split("/")[1:]
-        for depth in range(1, len(names)):
-            above = "/" + "/".join(names[:depth])
-            if client.stat(above) is None:
-                client.create(above)
+        _make_above(client, path)
         client.create(path, mode=mode)
+
+
+def _make_above(client: Client, path: str) -> None:
+    names = path.split("/")[1:]
+    for depth in range(1, len(names)):
+        above = "/" + "/".join(names[:depth])
+        if client.stat(above) is None:
+            client.create(above)
+
+
+def _make_at_once(client: Client, path: str, *names: str) -> None:
+    """Create a node and these children in one transaction, as ClickHouse makes a table."""
+    _make_above(client, path)
+    client.transact([zk.create(each) for each in (path, *(f"{path}/{name}" for name in names))])
 
 
 def _replica(client: Client, name: str, *parts: str) -> None:
@@ -88,12 +98,12 @@ class Tree:
 def tree(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[Tree]:
     """Server r1 lives; r2, r3 and r9 are gone."""
     with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server, Client(server.port) as r1:
-        _make(r1, *(f"{_TABLE}/{name}" for name in ("blocks", "columns", "log", "metadata")))
+        _make_at_once(r1, _TABLE, "blocks", "columns", "log", "metadata", "replicas")
         r1.create(f"{_TABLE}/table_shared_id", b"d3a0")
         _replica(r1, "r1", "all_0_4_1", "202601_0_0_0")
         _replica(r1, "r2", "all_0_1_0", "all_4_4_0", "all_5_5_0")
         _make(r1, f"{_TABLE}/replicas/r1/is_active", mode=CreateMode.EPHEMERAL)
-        _make(r1, *(f"{_DATABASE}/{name}" for name in ("counter", "log", "metadata", "max_log_ptr")))
+        _make_at_once(r1, _DATABASE, "counter", "log", "metadata", "replicas", "max_log_ptr")
         _make(r1, *(f"{_DATABASE}/replicas/s|{name}/log_ptr" for name in ("r1", "r3")))
         _make(r1, f"{_DATABASE}/replicas/s|r1/active", mode=CreateMode.EPHEMERAL)
         _make(r1, f"{_BACKUP}/stage/db", f"{_LOCKS}/all_0_0_0/blob/r9")
@@ -135,11 +145,28 @@ def test_a_table_without_replicas_goes_as_a_whole(tree: Tree) -> None:
     assert tree.children("/clickhouse/tables") == set()
 
 
-def test_what_others_have_in_a_node_that_looks_like_a_table_stays(tree: Tree) -> None:
-    """Who may only create nodes there had all of it deleted by the operator's command."""
-    names = ("blocks", "columns", "log", "metadata", "replicas", "orders/1")
+def test_a_table_that_has_nodes_of_others_stays(tree: Tree) -> None:
+    tree.client.call(zk.delete(f"{_TABLE}/replicas/r1/is_active"))
+    tree.run("--yes", "--replica", "r1", "--replica", "r2", _TABLE)
+    _make(tree.client, f"{_TABLE}/orders/1")
+    assert tree.run("--yes", _TABLE) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("blocks", "columns", "log", "metadata", "replicas"), ()),
+        (("blocks", "columns", "log", "metadata", "dropped"), ()),
+        (("blocks", "columns", "log", "metadata", "replicas/r2/orders"), ("--replica", "r2")),
+        (("counter", "log", "metadata", "replicas/r2/orders"), ("--replica", "r2")),
+    ],
+)
+def test_a_node_that_only_got_the_children_of_a_table_stays(
+    tree: Tree, names: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """Who may only create nodes in another program's had all of it deleted by the operator's command."""
     _make(tree.client, *(f"/apps/shop/{name}" for name in names))
-    assert tree.run("--yes", "/apps") == {}
+    assert tree.run("--yes", *words, "/apps") == {}
 
 
 def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> None:
