@@ -234,7 +234,7 @@ class Shell:
         return self._path(words[0]) if words else self._here
 
     def _path(self, word: str) -> str:
-        path = self._place(word)
+        path = word and self._place(word)  # a script's variable that is not set is an empty word
         if not is_valid(path):
             raise ValueError(f"{path!r} is no path of a node")
         return path

@@ -255,6 +255,18 @@ def test_a_script_of_the_shell_ends_at_the_first_failure(
     assert call("shell", "ls", "/") == "a\nzookeeper\n", "the ephemeral is gone, and rmr did not run"
 
 
+@pytest.mark.parametrize("command", ["rmr", "delete"])
+def test_an_empty_word_is_not_the_current_node(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """A script with a variable that was not set deleted it."""
+    script = f"create /here\ncd /here\n{command} ''"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(script))
+    assert main(["shell", "--server", call.server]) == 1
+    assert capsys.readouterr().err == "'' is no path of a node\n"
+    call("rmr", "/here")
+
+
 def test_paths_and_commands_are_completed(call: Caller) -> None:
     session = call.session()
     shell = Shell(session)
