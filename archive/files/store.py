@@ -6,6 +6,7 @@ A file is written as a whole or not at all, and is not changed afterwards (but `
 
 import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
@@ -102,7 +103,7 @@ class Directory:
 
     def put(self, name: str, value: bytes) -> None:
         place = self.root / name
-        part = place.with_name(f".{place.name}.{os.getpid()}")
+        part = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
         with _reported(f"write {place}"):
             new_folder(self.root)
             new_folder(place.parent)

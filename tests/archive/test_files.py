@@ -200,6 +200,23 @@ def test_retention_keeps_what_a_moment_needs(tmp_path: Path) -> None:
     assert sorted(store.list()) == sorted(files(made[2], made[-1]))
 
 
+def test_two_writers_with_the_same_pid_write_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Archivers in two containers have one volume, and often equal pids."""
+    store, fsync = Directory(str(tmp_path / "a")), os.fsync
+
+    def the_other_comes(file: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        store.put("complete", b"other")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", the_other_comes)
+    store.put("complete", b"first")
+    assert store.get("complete") == b"first"
+    assert list(store.list()) == ["complete"]
+
+
 def test_a_wrong_directory_is_no_empty_history(tmp_path: Path) -> None:
     with pytest.raises(NotArchived, match="the archive is empty"):
         list(History(Directory(str(tmp_path / "typo")), "/a").events())
