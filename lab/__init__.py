@@ -4,7 +4,7 @@ client      ZooKeeper clients on codec/client.py: asyncio, and blocking for thre
 oracle      a ZooKeeper client that shares no code with codec, for comparisons
 servers     starters for the real servers that zketcd is tested and measured with and against
 fakes       models that stand for real servers, checked against them
-records     all records of the protocol as declarations, the reference for codec
+records     requests and replies of the protocol as declarations, the reference for codec
 arguments   types of arguments of commands
 
 Nothing here imports from tests; a contract in pyproject.toml says so.

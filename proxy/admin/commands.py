@@ -71,7 +71,8 @@ class Commands:
                 lambda *_: {},
                 method="POST",
                 guarded=True,
-                missing="the state is in etcd: restore its members with etcdctl snapshot restore",
+                missing="the state is in etcd: restore its members with etcdutl snapshot restore"
+                " (before etcd 3.5: etcdctl)",
             ),
             _Command(("ruok",), lambda *_: {}),
             _Command(("server_stats", "srvr"), lambda *_: self._statistics()),

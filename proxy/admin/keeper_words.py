@@ -54,7 +54,7 @@ class KeeperAnswers:
 
     def _rcvr(self) -> Iterator[str]:
         yield "nothing can be recovered by force: the state is in etcd, whose members recover by themselves "
-        yield "or with `etcdctl snapshot restore`.\n"
+        yield "or with `etcdutl snapshot restore` (before etcd 3.5: etcdctl).\n"
 
     def _csnp(self) -> Iterator[str]:
         yield "Failed to schedule snapshot creation task. The state is in etcd: back it up with "

@@ -396,7 +396,7 @@ class Connection(asyncio.Protocol):
 
     @_contained
     def flush(self) -> None:
-        """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
+        """Send replies and events, once at the end of a slice; and go on."""
         self._is_in_flush_queue = False
         self._send_and_go_on()
 

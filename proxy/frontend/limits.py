@@ -33,10 +33,12 @@ class Limits(NamedTuple):
     #: Nanoseconds that the heavy reads of one client may take before other clients are served.
     stretch: int = 2_500_000
     #: Reads between two writes are answered without a break if the second write is already in the log. So a
-    #: write waits for the reads before it if these are too many: more than so many light ones, or a few heavy
-    #: ones. Of heavy ones also all count that wait before any write.
+    #: write waits for the reads before it if these weigh more than this together; a light one weighs 1.
     ahead: int = 128
+    #: What all heavy reads in the queue may weigh together, whatever writes are between them. Above it no
+    #: further write is sent.
     ahead_in_all: int = 2048
+    #: Of a heavy read, at least.
     heavy_weight: int = 32
     #: Steps of a read for which it weighs one more.
     steps_per_weight: int = 8

@@ -418,7 +418,7 @@ class Order:
             elif opcode in writes:
                 take_write(xid, opcode, packet, received)
             else:
-                # With too much before a write already no more need be known, and to count takes time.
+                # Above `ahead_in_all` writes are held whatever this read takes, and to count takes time.
                 steps = MANY if queue.heavy > self._limits.ahead_in_all else self._steps(opcode, packet)
                 if opcode in self._light and steps < self._limits.steps_per_weight:
                     queue.add_read(packet, received)

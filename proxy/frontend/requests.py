@@ -183,7 +183,7 @@ class RequestQueue:
         self.size += size
 
     def add_single(self, item: Single, most: int) -> None:
-        """Add a heavy read, or a request that concerns only the connection. `most`: in all before a write."""
+        """Add a heavy read, or a request that concerns only the connection. `most`: `ahead_in_all`."""
         self.heavy += item.weight
         self.add(item, len(item.packet), item.weight if self.heavy <= most else BLOCKING)
 
@@ -240,8 +240,8 @@ class RequestQueue:
     ) -> None:
         """Replace held writes, the head first, by what `make` makes of them, up to one that has to wait.
 
-        `make` gets the fields of a write, and how many bytes the writes made before it have. `most`: what the
-        requests since the write before may weigh, and `most_in_all` the single ones before it.
+        `make` gets the fields of a write, and how many bytes the writes made before it have. `most` and
+        `most_in_all`: `Limits.ahead` and `ahead_in_all`.
         """
         self.weight = heavy = made = 0
         for place, item in enumerate(self.items):

@@ -337,7 +337,9 @@ class Sessions:
         actions = Actions([], [])
         if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True
-        elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
+        elif self._outage and self.is_kept(
+            0, contact
+        ):  # all sessions are; until then clients could not come back
             self._outage = False
             self._start_anew(now)
         self._close_connections(now, contact, actions)
@@ -355,7 +357,7 @@ class Sessions:
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
         if self.is_kept(0, contact):
-            return  # so all are
+            return  # all are
         for session in self._by_id.values():
             if session.connection is not None and not self.is_kept(session.timeout_ms, contact):
                 actions.to_close.append(session.connection)

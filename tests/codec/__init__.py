@@ -1,1 +1,1 @@
-"""Tests of codec/: one file per module, and the sessions recorded from a real ZooKeeper."""
+"""Tests of codec/: one file per module."""

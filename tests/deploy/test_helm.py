@@ -2,7 +2,6 @@
 
 import ipaddress
 import json
-import os
 import re
 import subprocess
 import sys
@@ -250,15 +249,6 @@ def _file(manifests: list[Manifest], name: str) -> str:
     (content,) = [made["data"][name] for made in of_kind(manifests, "ConfigMap") if name in made["data"]]
     assert isinstance(content, str)
     return content
-
-
-@pytest.mark.parametrize("name", ["alerts.yml", "dashboard.json"])
-def test_the_chart_has_the_files_of_monitoring(name: str) -> None:
-    """A chart cannot read files outside its folder."""
-    copy, content = CHART / "files" / name, (MONITORING / name).read_bytes()
-    if os.environ.get("GOLDEN") == "write":
-        copy.write_bytes(content)
-    assert copy.read_bytes() == content, "GOLDEN=write copies it"
 
 
 def test_prometheus_and_grafana_get_what_lies_in_monitoring(everything: list[Manifest]) -> None:

@@ -192,7 +192,7 @@ class Appender:
         if self._incarnation is None:
             return outbox.is_full  # then it may have to be refused; otherwise it waits for an incarnation
         if outbox.has_next and self._gathering is None:
-            return False  # there is no room, and it is not the first that waits
+            return False  # the first that waits has no room, so neither has one that arrives
         return outbox.unanswered < window
 
     def _send_waiting(self, window: int) -> None:

@@ -241,10 +241,10 @@ class LogFollower:
         reads = MonotonicReads(self._etcd, order.revision)
         try:
             # A restored etcd may have the former cluster's id, and later revisions (etcdutl's
-            # --bump-revision). What is read then shows that the incarnation was not forgotten meanwhile.
-            lost = order.newest
-            if lost is not None and await took_effect(reads, self._keys, *lost):
-                lost = None
+            # --bump-revision). Entries of an incarnation that was forgotten meanwhile are gone, too:
+            # `read_missed` raises Truncated then.
+            last = order.last_entry
+            is_lost = last is not None and not await took_effect(reads, self._keys, *last)
             caught = await read_missed(reads, self._keys, order.numbers, order.revision, self.record.copied)
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
@@ -252,8 +252,8 @@ class LogFollower:
         except Truncated as error:
             self._throttled_log.warn("this proxy has fallen behind (%s): loading the tree anew", error)
             return await self._reload()
-        if lost is not None:
-            self._throttled_log.error("etcd has shown an entry that it lacks now: %s, number %d", *lost)
+        if last is not None and is_lost:
+            self._throttled_log.error("etcd has shown an entry that it lacks now: %s, number %d", *last)
             return await self._reload(restored=True)
         if (pair := order.left_out(caught.entries)) is not None:
             log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)

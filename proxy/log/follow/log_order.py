@@ -96,7 +96,7 @@ class LogOrder:
         #: All events up to this etcd revision have been processed.
         self.revision = 0
         #: Incarnation and number of the entry that was delivered last, unless it was deleted since.
-        self.newest: tuple[str, int] | None = None
+        self.last_entry: tuple[str, int] | None = None
 
     @property
     def living(self) -> Mapping[str, int]:
@@ -125,7 +125,7 @@ class LogOrder:
         self._delivered = dict(applied)
         self._waiting.clear()
         self.revision = 0
-        self.newest = None
+        self.last_entry = None
 
     def expect(self, incarnation: str, revision: int) -> None:
         """Our own proxy key was put at `revision`. That event may be missed, the deletion's not."""
@@ -249,11 +249,11 @@ class LogOrder:
                 if not waiting:
                     del self._waiting[incarnation]
         self._delivered[incarnation] = number
-        self.newest = incarnation, number
+        self.last_entry = incarnation, number
 
     def _deleted(self, items: list[Item], incarnation: str, number: int, revision: int) -> None:
-        if self.newest == (incarnation, number):
-            self.newest = None
+        if self.last_entry == (incarnation, number):
+            self.last_entry = None
         if items and isinstance(former := items[-1], EntriesGone):
             name, first, last, at = former
             if (name, last + 1, at) == (incarnation, number, revision):  # truncation deletes very many

@@ -1,8 +1,8 @@
 """Whether this proxy may show its state to clients: it has to be right, and recent.
 
 A lease that is kept alive proves nothing about the stream: a watch may hang while etcd answers other
-requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and how many
-entries of each living proxy follow those that are applied. If the stream does not deliver these soon,
+requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and what
+the log has above what is applied. If the stream does not deliver these soon,
 another watch is started (`watch_guard`), since a watch that hangs may hang for ever. If the proxy has not
 applied them within some seconds, it stops serving until it has.
 

@@ -1,6 +1,6 @@
 """What a part of a multiRead will take, to be added to that of the parts before it. May raise TooLong.
 
-By `steps.of_part` also what the same read takes alone. A list of Keeper's is one of `expect_list` too.
+`steps.of_part` makes of it what the same read takes alone. Keeper's lists ask `expect_list` as well.
 """
 
 from collections.abc import Callable

@@ -74,7 +74,7 @@ def test_the_settings_are_the_contexts(authority: Authority) -> None:
 
 
 def test_what_is_wrong_is_named(authority: Authority, tmp_path: Path) -> None:
-    """More of it is in tests/proxy/test_main_bad_input.py."""
+    """More of it is in tests/serve/test_main_bad_input.py."""
     pair = authority.issue("server")
     empty, damaged = tmp_path / "empty.pem", tmp_path / "damaged.pem"
     empty.write_text("")
