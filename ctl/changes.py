@@ -98,13 +98,16 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
         Compare(keys.proxies, found.revision + 1, keys.proxies_end, less=True),  # no proxy has come
         Compare(key, kv.mod_revision),
     )
-    txn = Txn(compares, (Txn((), (Put(key, encode_void(clock_ms())),)),))
+    nothing = encode_void(clock_ms())
+    txn = Txn(compares, (Txn((), (Put(key, nothing),)),))
     answer = await until_known(etcd.txn, txn, TIMEOUT)
     if not answer.succeeded:
-        raise CommandFailed(
-            f"entry {number} of {incarnation} was changed or truncated, the tree's record was put, or a proxy"
-            " has come, at the same moment. Run the command again"
-        )
+        there = (await until_known(etcd.range, Get(key), TIMEOUT)).kvs
+        if not there or there[0].value != nothing:  # else a try did it whose answer was lost
+            raise CommandFailed(
+                f"entry {number} of {incarnation} was changed or truncated, the tree's record was put, or a"
+                " proxy has come, at the same moment. Run the command again"
+            )
     lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")
     return Output(
         {"proxy": incarnation, "number": number, "requests": None if requests < 0 else requests},

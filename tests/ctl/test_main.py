@@ -20,6 +20,7 @@ from codec.constants import OpCode
 from codec.jute import pack_string
 from ctl.changes import void
 from ctl.main import parser
+from lab.fakes.etcd import FakeEtcdClient, Fate
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.etcd.client import EtcdClient
@@ -244,6 +245,25 @@ async def test_no_entry_is_made_void_under_a_proxy_that_has_just_come(
     monkeypatch.setattr(tree.etcd, "range", then_a_proxy_comes)
     with pytest.raises(CommandFailed, match="or a proxy has come, at the same moment"):
         await void(tree.etcd, tree.keys, "a", 2, force=False)
+
+
+async def test_an_entry_is_void_though_the_answer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second try found that the entry had changed, and the command failed."""
+    tree = await Tree().make("a")
+    await tree.create("a", "/x")
+    await tree.go("a")
+    etcd = tree.etcd
+    assert isinstance(etcd, FakeEtcdClient)
+    read, fates = etcd.range, etcd.fates
+
+    async def then_an_answer_is_lost(get: Get, timeout: float) -> RangeResult:
+        found = await read(get, timeout)
+        fates.append(Fate.ANSWER_LOST)
+        return found
+
+    monkeypatch.setattr(etcd, "range", then_an_answer_is_lost)
+    done = await void(etcd, tree.keys, "a", 2, force=False)
+    assert done.lines == ["entry 2 of a is void; 1 request will have no effect"]
 
 
 def test_levels(ctl: Ctl) -> None:
