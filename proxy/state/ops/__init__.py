@@ -102,7 +102,7 @@ _SINGLE: Mapping[int, ReadOperation] = {
         set_watches2, of_bytes, sees=Sees.PIECES, has_path=False, counted="set_watches", word="STW2"
     ),
     OpCode.ADD_WATCH: ReadOperation(add_watch, counted="add_watch", word="ADDW"),
-    # Of identities a client may have many, and long ones.
+    # It is short, since a client's identities are bounded; but not so short that very many are no load.
     OpCode.WHO_AM_I: _alone(who_am_i, has_path=False, counted="who_am_i", word="HOMI"),
 }
 _WRITES: Mapping[int, WriteOperation] = {

@@ -9,7 +9,7 @@ import pytest
 
 from codec import snapshot_file
 from codec.constants import OpCode
-from pipeline.formats import directory, log
+from pipeline.formats import directory, log, transactions
 from pipeline.formats.errors import GAP, BadFile
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from tests.pipeline.trees import (
@@ -295,7 +295,9 @@ def test_zxids_that_run_backwards_are_an_error(logs: Path) -> None:
 
 
 def test_an_unknown_transaction_is_an_error(logs: Path) -> None:
-    write_log(logs, [transaction(8, OpCode.AUTH, "/e")])
+    known, unknown = (struct.pack(">i", kind) for kind in (OpCode.DELETE, OpCode.AUTH))
+    packed = transactions.pack([transaction(8, OpCode.DELETE, "/e")]).replace(known, unknown)
+    (logs / "log.8").write_bytes(log.pack_header() + log.pack_entry(packed))
     with pytest.raises(BadFile, match=r"log\.8, byte 16: a transaction of the unknown type 100"):
         directory.survey(str(logs))
 

@@ -108,7 +108,8 @@ def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
 def test_only_what_may_take_long_is_done_in_pieces_or_searches() -> None:
     strange = [read for read in _EVERY.values() if not read.alone and (read.sees is Sees.PIECES or read.cost)]
     assert strange == []
-    assert all(read.steps for read in _EVERY.values() if read.alone)
+    # The identities of a client are bounded: one whoAmI is short, and very many of them are not.
+    assert {read.word for read in _EVERY.values() if read.alone and not read.steps} == {"HOMI"}
 
 
 def test_the_log_goes_on_behind_lists_of_names_alone() -> None:
