@@ -466,7 +466,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # that connections are lost is no news here
     try:
         samples = run(options.folder, options.minutes, options.act_every, options.sample_every)
-    except (BenchError, BinaryMissing, StartFailed, KazooException, KazooTimeoutError, OSError) as error:
+    except (
+        BenchError,
+        BinaryMissing,
+        StartFailed,
+        KazooException,
+        KazooTimeoutError,
+        OSError,
+        RuntimeError,
+    ) as error:
         print(f"bench: {error!r}", file=sys.stderr)
         return 1
     print(markdown(by_hour(samples)))

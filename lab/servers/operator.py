@@ -61,7 +61,7 @@ def revision_of(etcd: EtcdServer) -> int:
 def compact(etcd: EtcdServer) -> None:
     """Make etcd forget all that was before now."""
     try:
-        etcdctl(etcd, "compact", "--physical", str(revision_of(etcd)))
+        etcdctl(etcd, "--command-timeout=50s", "compact", "--physical", str(revision_of(etcd)))
     except RuntimeError as error:
         # By another operator meanwhile, or by the first of etcdctl's own tries.
         if "required revision has been compacted" not in str(error):

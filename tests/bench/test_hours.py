@@ -36,14 +36,15 @@ def test_it_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_a_second_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--folder", str(tmp_path), "--sample-every", "2", "--act-every", "1"]
-    for minutes in ("0.08", "0.05"):
-        assert main([*options, "--minutes", minutes]) == 0, capsys.readouterr()
-    samples = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
-    passed = [each["seconds"] for each in samples]
-    assert passed == sorted(passed)
-    assert {each["piece"] for each in samples} == {1, 2}
+def test_a_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in SAMPLES[:1]))
+    options = ["--minutes", "0.1", "--sample-every", "2", "--act-every", "1"]
+    assert main(["--folder", str(tmp_path), *options]) == 0, capsys.readouterr()
+    before, *samples = [json.loads(line) for line in path.read_text().splitlines()]
+    assert before == SAMPLES[0]
+    assert {each["piece"] for each in samples} == {2}
+    assert samples[0]["seconds"] > before["seconds"]
     assert samples[0]["happened"].startswith("a proxy is upgraded")
-    assert all(each["inserts"] > 0 for each in (samples[0], samples[-1]))
+    assert samples[0]["inserts"] > 0
     assert "| hour |" in capsys.readouterr().out
