@@ -426,8 +426,11 @@ def test_a_clickhouse_server_is_gone(tmp_path: Path, etcd_server: EtcdServer, et
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, admin_listen=admin) as zketcd,
         kazoo(zketcd) as client,
     ):
-        for name in ("blocks", "columns", "log", "metadata"):
-            client.create(f"{table}/{name}", makepath=True)
+        client.ensure_path("/clickhouse/tables/1")
+        made = client.transaction()  # as ClickHouse makes a table
+        for name in ("", "/blocks", "/columns", "/log", "/metadata", "/replicas"):
+            made.create(table + name)
+        made.commit()
         for name, parts in (("r1", ("all_0_1_1",)), ("r3", ("all_0_0_0", "all_2_2_0"))):
             replica = f"{table}/replicas/{name}"
             for path in ("host", "is_lost", "columns", "queue"):
