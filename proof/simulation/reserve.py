@@ -15,7 +15,6 @@ from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
 from schema.entry import Kind, Request
 
-_NODE = 100  # bytes that a node counts besides its path and data
 _SHARES = 800  # of the quota: one of them is what a session may add (a tenth of a tenth, an eighth of that)
 _LATE = 2.0  # seconds after which requests from before are in the log
 _SLACK = 500  # bytes: some requests that were on their way, and estimates
@@ -48,8 +47,7 @@ class ReserveJudge:
     def applied(self, incarnation: str, request: Request, outcome: Outcome, machine: Machine) -> None:
         """The log has a request of this incarnation, and the machine its outcome."""
         tree, session = machine.tree, request.session_id
-        size = tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
-        grown, self._size = size - self._size, size
+        grown, self._size = tree.size - self._size, tree.size
         locks = len(tree.ephemerals.get(session, ()))
         same_locks, self._locks[session] = locks == self._locks.get(session, 0), locks
         self._since = min(self._since, self._world.now) if self.is_touched else float("inf")

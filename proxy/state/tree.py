@@ -24,6 +24,10 @@ def free(nodes: dict[str, Node], pause: Pause) -> None:
         pause()
 
 
+#: Bytes that a node takes besides its path, data and ACL, about.
+NODE_SIZE = 100
+
+
 class Tree:
     """All znodes by path, ephemerals by session, containers and TTL nodes, and the quotas."""
 
@@ -37,6 +41,11 @@ class Tree:
         self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
         self.acl_size = 0  # `Rights.size` of all nodes
+
+    @property
+    def size(self) -> int:
+        """Bytes of data, paths and ACLs, and `NODE_SIZE` for each node."""
+        return self.data_size + self.acl_size + NODE_SIZE * len(self.nodes)
 
     def become(self, other: "Tree") -> None:
         """Take over the content of another tree, which must not be used afterwards."""

@@ -39,10 +39,6 @@ def nearly_full() -> Iterator[EtcdServer]:
         yield etcd
 
 
-# One run of six on 2026-11-30. Two snapshots of nearly equal size leave the reserve touched by less than a
-# third one is worth, and the replica that did not drop the partitions has spent its share. To be mended in
-# log/append/space.py (to whose share deletes give back) or log/upkeep/snapshots.py (a snapshot's worth).
-@pytest.mark.xfail(reason="known: at times inserts stay refused behind DROP PARTITION", strict=False)
 def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearly_full: EtcdServer) -> None:
     with two_servers(nearly_full, "/zketcd") as pair, replicas_at(pair[0].port, pair[1].port) as replicas:
         first, second = replicas

@@ -40,6 +40,7 @@ from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.create import SEQUENTIAL
 from proxy.state.pause import BRIEFLY, NO_PAUSE, TooLong
+from proxy.state.tree import NODE_SIZE
 from proxy.support import probe
 from schema.entry import Kind, size_of
 from schema.pages import size_of_acl
@@ -48,7 +49,6 @@ from schema.znode import session_of
 
 log = logging.getLogger(__name__)
 
-_NODE = 100  # bytes that a node takes besides its path and data, about
 _ENTRY = 160  # bytes that an entry with one request takes besides its body and identities, about
 _BRIEF = 1024  # bytes that the delete of a node may take, however little it gives back
 _ENDING = 512  # bytes that the end of a session may take
@@ -72,6 +72,7 @@ class Rooms(NamedTuple):
     last: int = 0  # a request may take no more than it gives back, except from the shares
     shares_end: int = 0  # of clients only short deletes of nodes that exist, and ends of sessions
     clients_end: int = 0  # of clients only ends of sessions
+    surplus: int = 0  # so much more room ends what began with less: so it does not come and go
     #: All shares together: by so much the tree may still grow, and again for new ephemeral nodes.
     allowance: int = 0
 
@@ -83,7 +84,8 @@ def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
     margin = wanted * 2 // 5
     allowance = wanted // 10
     last = snapshots + margin + allowance
-    return Rooms(max(wanted, last + margin), last, margin, margin // 4, allowance)
+    reserve = max(wanted, last + margin)
+    return Rooms(reserve, last, margin, margin // 4, reserve // 10, allowance)
 
 
 class Space:
@@ -124,9 +126,12 @@ class Space:
         """None while the reserve is whole."""
         if not self._pressed:
             return None
-        # In the last room a snapshot is written before the shares end.
         rooms = self._rooms
-        worth = rooms.allowance if self._is_last else rooms.reserve // 4
+        if self._is_last:  # a snapshot is written before the shares end
+            needed, worth = rooms.last, rooms.allowance
+        else:
+            needed, worth = rooms.reserve, rooms.reserve // 4
+        worth = min(worth, needed + rooms.surplus - self._room)
         snapshot = self._next_snapshot + rooms.shares_end // 2
         return Pressure(rooms.reserve, self._room, snapshot, worth, self._is_last)
 
@@ -144,8 +149,7 @@ class Space:
         self._applied = self._stats.applied_bytes - log_bytes
         if quota > 0 and self._percent:
             self._measure()
-            # A tenth of the reserve more than needed, so that the refusals do not come and go.
-            room: float = self._room - self._rooms.reserve // 10
+            room: float = self._room - self._rooms.surplus
         else:
             room = self._check_at = _NEVER
         sessions = self._machine.sessions
@@ -251,7 +255,7 @@ class Space:
 
         This bounds all sessions together, and `Rooms.shares_end` does in the last room.
         """
-        grown = self._tree_size - self._tree_then + size
+        grown = self._machine.tree.size - self._tree_then + size
         return grown <= self._rooms.allowance and self._room >= self._rooms.shares_end
 
     def _spend(self, session_id: int, size: int) -> None:
@@ -282,7 +286,7 @@ class Space:
             return known
         new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
         nodes = [tree.nodes[path] for path in new]
-        return zxid, sum([_NODE + node.size + node.rights.size for node in nodes]) + sum(map(len, new))
+        return zxid, sum([NODE_SIZE + node.size + node.rights.size for node in nodes]) + sum(map(len, new))
 
     def count(self) -> None:
         """A request was refused."""
@@ -305,12 +309,7 @@ class Space:
     @property
     def _next_snapshot(self) -> int:
         grown = self._size + self._stats.applied_bytes - self._applied
-        return _in_etcd(min(grown, self._tree_size))
-
-    @property
-    def _tree_size(self) -> int:
-        tree = self._machine.tree
-        return tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
+        return _in_etcd(min(grown, self._machine.tree.size))
 
     @property
     def _share(self) -> int:
@@ -323,7 +322,7 @@ class Space:
         if self._room < rooms.reserve and not self._pressed:
             self._pressed = True
             self._pressed_at = self._machine.zxid
-            self._tree_then = self._tree_size
+            self._tree_then = self._machine.tree.size
             log.error(
                 "etcd is nearly full: %d of %d MiB are in use, and %d MiB are reserved. Requests that make"
                 " the tree grow are refused with SYSTEMERROR until there is more space",
@@ -403,7 +402,7 @@ def _growth(
         if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
                 continue  # it is refused, or content with that node; in a multi it may be deleted before
-            size = _NODE + len(fields[0] or "") + len(fields[1] or b"") + _size_of(fields[2])
+            size = NODE_SIZE + len(fields[0] or "") + len(fields[1] or b"") + _size_of(fields[2])
             if fields[3] in EPHEMERAL_MODES:
                 ephemeral += size
             else:
@@ -421,7 +420,7 @@ def _growth(
                 continue
             deleted += 1
             # A snapshot is compressed: the names above this one take next to nothing in it.
-            size = _NODE + len(path) - path.rfind("/") + node.size + node.rights.size
+            size = NODE_SIZE + len(path) - path.rfind("/") + node.size + node.rights.size
             if session_of(node.owner):
                 ephemeral -= size
             else:

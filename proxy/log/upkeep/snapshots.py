@@ -8,6 +8,7 @@ import asyncio
 import enum
 import json
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -29,14 +30,13 @@ from proxy.support import probe
 from proxy.support.child import end, start
 from proxy.support.spawn import Child
 from schema.entry import Kind, encode_forget
-from schema.record import SnapshotRef
+from schema.record import TreeRecord
 
 log = logging.getLogger(__name__)
 
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
-_SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
 _WRITER = "proxy.log.upkeep.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm, and after which that is repeated
@@ -73,34 +73,46 @@ class _Seen(enum.Enum):
     SNAPSHOT = enum.auto()  # the record names another snapshot
 
 
+class _Totals(NamedTuple):
+    """Of the log up to one place, and the tree there."""
+
+    bytes: int
+    requests: int
+    tree: float  # as `Tree.size`; infinite if it is unknown
+
+
 class _LogLength:
     """How much of the log is newer than the current snapshot."""
 
     def __init__(self) -> None:
         self._reloads = -1
-        self._base = (0, 0)  # the totals of bytes and requests at the current snapshot
+        self._base = _Totals(0, 0, math.inf)  # at the current snapshot
         #: Bytes of the log between the snapshot before and the current one; 0 if that is unknown.
         self.kept = 0
-        self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
+        self._history: deque[tuple[int, _Totals]] = deque(maxlen=3600)  # by position
         self._name = ""  # of the current snapshot
-        # The sizes of the tree when the previous and the current snapshot came; unknown at the start.
-        self.stored = deque([float("inf")] * 2, maxlen=2)
 
     def since_snapshot(self, status: LogStatus) -> tuple[int, int]:
         """Bytes and requests since the current snapshot."""
         stats = status.stats
-        return stats.applied_bytes - self._base[0], stats.applied_cost - self._base[1]
+        return stats.applied_bytes - self._base.bytes, stats.applied_cost - self._base.requests
 
-    def count(self, status: LogStatus) -> _Seen:
-        """Record the totals; called about once a second."""
+    @property
+    def tree(self) -> float:
+        """The size of the tree at the current snapshot, as `Tree.size`; infinite if it is unknown."""
+        return self._base.tree
+
+    def count(self, status: LogStatus, tree: int) -> _Seen:
+        """Record the totals and the size of the tree; called about once a second."""
         stats = status.stats
-        totals = (stats.applied_bytes, stats.applied_cost)
+        totals = _Totals(stats.applied_bytes, stats.applied_cost, tree)
         current = status.record.current if status.record else None
         seen = _Seen.NOTHING
         if stats.reloads != self._reloads:
             seen = _Seen.RELOAD
             self._reloads = stats.reloads
-            self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
+            size, requests = status.replayed
+            self._base = _Totals(totals.bytes - size, totals.requests - requests, math.inf)
             self.kept = 0
             self._name = current.name if current else ""
             self._history.clear()
@@ -108,17 +120,17 @@ class _LogLength:
             seen = _Seen.SNAPSHOT
             self._name = current.name
             base = self._totals_at(current.position, totals)
-            self.kept = base[0] - self._base[0]
+            self.kept = base.bytes - self._base.bytes
             self._base = base
-        self._history.append((status.position, *totals))
+        self._history.append((status.position, totals))
         return seen
 
-    def _totals_at(self, wanted: int, totals: tuple[int, int]) -> tuple[int, int]:
+    def _totals_at(self, wanted: int, totals: _Totals) -> _Totals:
         base = self._base
-        for position, size, requests in self._history:
+        for position, then in self._history:
             if position > wanted:
                 return base
-            base = (size, requests)
+            base = then
         return base if self._history else totals
 
 
@@ -198,13 +210,12 @@ class Snapshots:
         """
         now, status = self._now(), self._replicated.status()
         pressure = status.pressure
-        seen = self._length.count(status)
+        seen = self._length.count(status, self._replicated.machine.tree.size)
         if seen is _Seen.RELOAD:
             self._wanted = self._wanted or status.fell_back
         elif seen is _Seen.SNAPSHOT:
             self.stats.written_at = now
             self._due_since = None
-            self._length.stored.append(self._tree_size())
         log_bytes, log_requests = self._length.since_snapshot(status)
         if not self._is_worth_it(status, log_bytes, log_requests):
             self._due_since = None
@@ -255,26 +266,24 @@ class Snapshots:
         least_requests = max(self._least[1], current.nodes if current else 0)
         if log_bytes >= least_bytes or log_requests >= least_requests or self._wanted or self._deleted.as_of:
             return True
-        return status.pressure is not None and self._gives_space(status.pressure, record.previous, log_bytes)
+        return status.pressure is not None and self._gives_space(status.pressure, record, log_bytes)
 
-    def _gives_space(self, pressure: Pressure, previous: SnapshotRef | None, log_bytes: int) -> bool:
-        """Whether a snapshot now lets much go, which compaction then frees in an etcd that is nearly full.
+    def _gives_space(self, pressure: Pressure, record: TreeRecord, log_bytes: int) -> bool:
+        """Whether two snapshots let enough go, which compaction then frees in an etcd that is nearly full.
 
-        A snapshot deletes the one before the current one, and the log up to the current one. So it takes two
-        until deletes of clients have given their space back. More than that would only take space until etcd
-        compacts, unless the tree has become smaller again, the log longer, or what it deletes is much.
+        The first deletes the one before the current one, and the log up to the current one; the second
+        deletes the current one, and the log since then. Each is as large as the current one, as far as the
+        tree is. More than two would only take space until etcd compacts: nothing is left that they delete,
+        until the tree becomes smaller again or the log longer.
         """
-        is_smaller = self._tree_size() < _SMALLER * max(self._length.stored)
-        deleted = self._length.kept + (previous.bytes if previous else 0)
-        is_much = deleted - pressure.snapshot > pressure.worth
-        gives = self._has_room(pressure) and (is_smaller or is_much or log_bytes > pressure.worth)
+        stored = [each.bytes for each in (record.previous, record.current) if each is not None]
+        ratio = self._replicated.machine.tree.size / self._length.tree
+        taken = 2 * ratio * stored[-1] if stored else 0
+        gain = sum(stored) + self._length.kept + log_bytes - taken
+        gives = self._has_room(pressure) and gain > pressure.worth
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives
-
-    def _tree_size(self) -> int:
-        tree = self._replicated.machine.tree
-        return tree.data_size + tree.acl_size
 
     def _has_room(self, pressure: Pressure) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""

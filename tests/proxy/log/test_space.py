@@ -191,13 +191,13 @@ def test_the_bytes_of_acls_are_growth() -> None:
     world = World()
     world.learn(["91"])
     assert world.answer(["set-acl", "/a"]) == ["appended"]
-    size = world.space._tree_size
+    size = world.machine.tree.size
     long = (Acl(31, "digest", "u:" + "x" * 350_000),)
     for request in (zk.set_acl("/a", long), zk.create("/c", acl=long), zk.multi([zk.create("/c", acl=long)])):
         assert world.goes(request, 2) == "refused"
     request = zk.set_acl("/a", long)
     world.apply([Request(Kind.CLIENT, 1, request.opcode, (), request.body)])
-    assert world.space._tree_size - size == 12 + len("digest") + 350_002
+    assert world.machine.tree.size - size == 12 + len("digest") + 350_002
     assert world.goes(zk.set_acl("/a", OPEN_ACL), 2) == "appended"
 
 
