@@ -57,13 +57,13 @@ def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearl
             with pytest.raises(QueryRefused, match="System error"):
                 _insert_often(first)
             leader = leader_of(replicas)
-            for day in _DAYS:
+            for day in _DAYS[:24]:  # a sixth of the tree
                 leader.query(f"ALTER TABLE t DROP PARTITION '{day}'")
-            wait_for_rows((first, second), _ROWS, "0")
+            wait_for_rows((first, second), _ROWS, "16")
             # Where an insert is refused halfway, the next try adds the parts that are missing. They take a
             # tenth of what was dropped, so the other replica is not refused again when it fetches them.
-            wait_until(lambda: _try_insert(second, 50, _DAYS[:4]), "inserts are taken", 180)
-            wait_for_rows((first, second), _ROWS, "4", timeout=180)
+            wait_until(lambda: _try_insert(second, 50, _DAYS[:2]), "inserts are taken", 180)
+            wait_for_rows((first, second), _ROWS, "18", timeout=180)
         assert etcdctl(nearly_full, "alarm", "list") == ""
 
 
