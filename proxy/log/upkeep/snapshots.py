@@ -269,7 +269,7 @@ class Snapshots:
         return status.pressure is not None and self._gives_space(status.pressure, record, log_bytes)
 
     def _gives_space(self, pressure: Pressure, record: TreeRecord, log_bytes: int) -> bool:
-        """Whether two snapshots let enough go, which compaction then frees in an etcd that is nearly full.
+        """Whether two snapshots delete enough, which compaction then frees in an etcd that is nearly full.
 
         The first deletes the one before the current one, and the log up to the current one; the second
         deletes the current one, and the log since then. Each is as large as the current one, as far as the

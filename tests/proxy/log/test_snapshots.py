@@ -201,7 +201,7 @@ class NearlyFull(World):
         self.subject.record = TreeRecord(True, 1, 1, current, record.current)
 
 
-def test_a_nearly_full_etcd_gets_snapshots_while_they_let_go_what_is_missing() -> None:
+def test_a_nearly_full_etcd_gets_snapshots_while_they_free_what_is_missing() -> None:
     world = NearlyFull()
     assert not world.due(500, room=1100)  # there is no room for it before etcd has compacted
     assert world.due(500)  # the snapshots may be of a larger tree
