@@ -2,7 +2,7 @@
 
 import json
 
-from bench.report import as_json, from_json, json_text, tables
+from bench.report import as_json, from_json, tables
 from bench.run import Outcome, Results
 from bench.workloads import Cell
 
@@ -63,20 +63,3 @@ def test_json_and_back() -> None:
     found = results()
     found[Cell("get", 64, 256), "zketcd"] = Outcome([], ["Stalled: no reply"])
     assert from_json(json.loads(json.dumps(as_json(found, {})))) == found
-
-
-def test_what_holds_no_lists_is_one_line_of_json() -> None:
-    value = {"title": "é", "rows": [["get", 1.5], ["set", None]], "none": [], "environment": {"cores": 2}}
-    text = json_text(value)
-    assert json.loads(text) == value
-    assert text.splitlines() == [
-        "{",
-        ' "title": "\\u00e9",',
-        ' "rows": [',
-        '  ["get", 1.5],',
-        '  ["set", null]',
-        " ],",
-        ' "none": [],',
-        ' "environment": {"cores": 2}',
-        "}",
-    ]

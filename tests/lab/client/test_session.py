@@ -3,20 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from unittest.mock import ANY
 
 import pytest
 
 from codec import client as zk
-from codec.constants import CreateMode, ErrorCode, EventType
 from codec.jute import pack_buffer
-from lab.client.meter import Meter
 from lab.client.session import (
     Address,
     ConnectionLost,
-    MultiFailed,
     Session,
-    ZooKeeperError,
     connect,
 )
 from lab.servers import ZooKeeperServer
@@ -29,95 +24,6 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 @pytest.fixture
 def address(zookeeper_server: ZooKeeperServer) -> Address:
     return Address("127.0.0.1", zookeeper_server.port)
-
-
-async def test_nodes(address: Address) -> None:
-    meter = Meter()
-    session = await Session.open(address, meter=meter)
-    path = await session.call(zk.create("/client-", b"data", CreateMode.EPHEMERAL_SEQUENTIAL))
-    data, stat = await session.call(zk.get(path))
-    assert (data, stat.ephemeral_owner) == (b"data", session.id)
-    assert (await session.call(zk.set_data(path, b"new", 0))).version == 1
-    assert path.removeprefix("/") in (await session.call(zk.children("/"))).names
-    await session.call(zk.delete(path, 1))
-    assert await session.call(zk.exists(path)) is None
-    assert await session.call(zk.maybe(zk.get(path))) is None
-    with pytest.raises(ZooKeeperError, match=f"GET_DATA {path}: NO_NODE") as refused:
-        await session.call(zk.get(path))
-    assert refused.value.code == ErrorCode.NO_NODE
-    meter.stop()
-    assert await session.call(zk.sync("/")) == "/"
-    await session.close()
-    counted = {"CREATE": 1, "GET_DATA": 3, "SET_DATA": 1, "GET_CHILDREN2": 1, "DELETE": 1, "EXISTS": 1}
-    assert meter.requests == counted
-    assert meter.latencies.total() == 8
-    meter.restart()
-    assert (meter.requests.total(), meter.latencies.total(), meter.events) == (0, 0, 0)
-
-
-async def test_multis_and_requests_in_flight(address: Address) -> None:
-    session = await Session.open(address)
-    made = session.send(zk.multi([zk.create("/m", b""), zk.create("/m/n-", b"", CreateMode(2))]))
-    read = session.send(zk.children("/m"))
-    assert await made == ["/m", "/m/n-0000000000"]
-    assert (await read).names == ["n-0000000000"]
-    with pytest.raises(MultiFailed, match="part 1 of a MULTI: NODE_EXISTS") as failed:
-        await session.multi(zk.check("/m"), zk.create("/m"), zk.delete("/m"))
-    assert failed.value.failed == 1
-    assert failed.value.codes == [0, ErrorCode.NODE_EXISTS, ErrorCode.RUNTIME_INCONSISTENCY]
-    assert await session.multi(zk.delete("/m/n-0000000000"), zk.delete("/m")) == [None, None]
-    assert await session.multi() == []
-    await session.close()
-
-
-async def test_watches(address: Address) -> None:
-    async with asyncio.timeout(_LIMIT_S):
-        session, other = await Session.open(address), await Session.open(address)
-        nothing, coming = await session.watched(zk.exists("/w"))
-        _, of_root = await session.watched(zk.children("/"))
-        assert nothing is None
-        assert not coming.fired
-        assert not await coming.wait(0.0)
-        await other.call(zk.create("/w"))
-        assert await coming.wait()
-        assert coming.event == zk.Event(EventType.NODE_CREATED, "/w", ANY)
-        assert await of_root.wait()
-        assert of_root.event == zk.Event(EventType.NODE_CHILDREN_CHANGED, "/", ANY)
-        _, changing = await session.watched(zk.get("/w"))
-        _, children = await session.watched(zk.children("/w"))
-        await other.call(zk.set_data("/w", b"new"))
-        assert await changing.wait()
-        assert not children.fired
-        await other.call(zk.delete("/w"))
-        assert await children.wait()
-        assert children.event == zk.Event(EventType.NODE_DELETED, "/w", ANY)
-        # ZooKeeper sets none for a read that fails, so a task that waited would wait for ever.
-        missing, none_set = await session.watched(zk.maybe(zk.get("/w")))
-        assert missing is None
-        assert none_set.fired
-        _, lost = await session.watched(zk.exists("/w"))
-        session.drop()
-        assert await lost.wait()
-        assert lost.event is None
-        await other.close()
-
-
-async def test_a_dropped_session_answers_nothing_more(address: Address) -> None:
-    session = await Session.open(address)
-    waiting = session.send(zk.get("/"))
-    session.drop()
-    for call in (waiting, session.call(zk.get("/"))):
-        with pytest.raises(ConnectionLost, match="dropped"):
-            await call
-    await session.close()
-
-
-async def test_pings_keep_an_idle_session(address: Address) -> None:
-    session = await Session.open(address, timeout_ms=3000)
-    assert session.timeout_ms == 3000
-    await asyncio.sleep(4.5)
-    await session.call(zk.get("/"))
-    await session.close()
 
 
 async def test_connect_takes_the_first_server_that_answers(address: Address) -> None:

@@ -6,7 +6,6 @@ import struct
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import Acl, pack_string
-from codec.packets import MULTI_HEADER, STAT
 from lab import records
 from lab.fakes.connection import FakeHost, FakeLoop, connected
 from proxy.frontend import audit
@@ -84,19 +83,6 @@ def test_a_multi_that_failed_is_one_line() -> None:
     failed = ["operation=multiOperation\tresult=failure"]
     assert lines(OpCode.MULTI, parts, 0, error + struct.pack(">ibi", -1, 1, -1)) == failed
     assert lines(OpCode.MULTI, None, ErrorCode.MARSHALLING_ERROR) == failed
-
-
-def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
-    """As in AuditHelper.logMultiOperation."""
-    body = b"".join(
-        MULTI_HEADER.pack(opcode, False, 0) + pack_string(path) + stat
-        for opcode, path, stat in ((OpCode.CREATE, "/a", b""), (OpCode.CREATE2, "/b", bytes(STAT.size)))
-    )
-    parts = [(EXTENDED_PARTS[opcode], ("/x", b"", (), 0)) for opcode in (OpCode.CREATE, OpCode.CREATE2)]
-    assert lines(OpCode.MULTI, parts, 0, body + MULTI_HEADER.pack(-1, True, -1)) == [
-        "operation=create\tznode=/a\tznode_type=persistent\tresult=success",
-        "operation=create\tznode=/b\tresult=success",
-    ]
 
 
 # The path of each part, and its line if it has one, where the node /there exists. A new part needs both.

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from codec import client as zk
-from codec.client import PING, auth, connect, create, delete, framed, get, packet, sasl, set_acl, set_data
+from codec.client import PING, auth, connect, create, framed, get, packet, sasl, set_acl, set_data
 from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.jute import Acl, pack_buffer
 from lab.fakes.connection import (
@@ -29,15 +29,14 @@ from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
 from proxy.frontend.limits import LIMITS, EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
-from proxy.frontend.transport import PIECE, Outbound
+from proxy.frontend.transport import Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
-from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.notifications import Notifications
-from proxy.state.rights import OPEN, rights_of
+from proxy.state.rights import OPEN
 
 
 @pytest.fixture
@@ -49,14 +48,6 @@ def client() -> Client:
 def _connection(host: FakeHost) -> Connection:
     """One that has no transport yet."""
     return Connection(host.services(), cast(asyncio.AbstractEventLoop, host.loop))
-
-
-def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
-    client = Client()
-    client.send(pack_buffer(connect(4000)[4:-1]))
-    client.establish()
-    (payload,) = client.received()
-    assert len(payload) == 36
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -131,14 +122,6 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
         assert record.getMessage().startswith(f"closing 10.0.0.7: {why} ")
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 43])
-def test_a_connect_request_cut_short_closes(size: int) -> None:
-    client = Client()
-    client.send(pack_buffer(connect(4000)[4 : 4 + size]))
-    assert client.transport.is_closed()
-    assert client.host.attached == []
-
-
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_full: bool) -> None:
     host = FakeHost(FakeLoop())
@@ -161,46 +144,6 @@ def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int]
     connection.connection_made(FakeTransport(peer))
     assert (connection.identity.address, connection.identity.port) == ("192.0.2.7", 52000)
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
-
-
-@pytest.mark.long
-def test_frames_may_be_cut_at_every_byte() -> None:
-    script = b"".join(
-        (
-            *(packet(1, create("/c", b"one")), packet(2, get("/c")), PING),
-            *(
-                packet(3, set_data("/c", b"two")),
-                packet(4, get("/c", watch=True)),
-                packet(5, set_data("/c", b"three")),
-            ),
-            *(packet(6, delete("/c")), packet(7, get("/c"))),
-        )
-    )
-
-    def answered(*chunks: bytes) -> list[bytes]:
-        client = connected()
-        client.send(*chunks)
-        while client.host.pending:
-            client.commit(1)
-        return client.received()
-
-    whole = answered(script)
-    assert [reply.xid for reply in [*map(zk.reply, whole)]] == [1, 2, -2, 3, 4, -1, 5, 6, 7]
-    for place in range(len(script)):
-        assert answered(script[:place], script[place:]) == whole
-    assert answered(*(bytes((byte,)) for byte in script)) == whole
-
-
-def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
-    client = Client()
-    client.send(connect(4000) + packet(1, get("/")), packet(2, get("/")), packet(3, get("/"))[:5])
-    assert client.received() == []
-    client.establish()
-    client.loop.run()
-    _, *rest = client.received()
-    assert [reply.xid for reply in [*map(zk.reply, rest)]] == [1, 2]
-    client.send(packet(3, get("/"))[5:])
-    assert client.xids() == [3]
 
 
 def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> None:
@@ -289,26 +232,6 @@ def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> Non
     assert client.session.connection is newer.connection
 
 
-def test_a_client_proves_who_it_is(client: Client) -> None:
-    client.send(packet(1, set_acl("/a", (Acl(31, *digest_identity(b"user:word")),))))
-    client.commit()
-    proof = packet(Xid.AUTH, auth("digest", b"user:word"))
-    client.send(packet(2, get("/a")), proof + packet(3, get("/a")), proof)
-    assert client.outcomes() == [(1, 0), (2, ErrorCode.NO_AUTH), (-4, 0), (3, 0), (-4, 0)]
-    assert len(client.connection.identities) == 2
-
-
-def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None:
-    client.connection.notify(
-        Notifications(EventType.NODE_DELETED, "/a", 9, rights_of((Acl(30, "world", "anyone"),)))
-    )
-    client.connection.notify(
-        Notifications(EventType.NODE_DELETED, "/b", 9, rights_of((Acl(1, "ip", "10.0.0.0/8"),)))
-    )
-    client.loop.run()
-    assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
-
-
 def test_events_that_are_not_sent_are_not_counted(client: Client) -> None:
     event = Notifications(EventType.NODE_DELETED, "/b", 9, OPEN)
     for _ in range(2):
@@ -387,15 +310,6 @@ def _token(client: Client, token: bytes) -> bytes:
     return reply.body[4:]
 
 
-def test_a_sasl_user_has_the_identity_of_its_name() -> None:
-    client = _with_users()
-    _token(client, respond(_token(client, b""), "bob", "word"))
-    bob = Identity("sasl", "bob")
-    assert client.connection.identities == (Identity("ip", "10.0.0.7"), bob, Identity("super", ""))
-    client.send(packet(1, set_data("/a", b"")))
-    assert bob in client.host.pending[-1].identities
-
-
 def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     client = _with_users()
     client.send(
@@ -418,16 +332,6 @@ def test_identities_are_limited_since_each_write_carries_them_all(client: Client
     assert client.transport.is_closed()
 
 
-def test_many_requests_at_once_are_answered_in_their_order_in_several_turns(client: Client) -> None:
-    requests = b"".join(packet(xid, get("/a")) + PING for xid in range(5000))
-    client.connection.data_received(requests + packet(5000, get("/a"))[:9])
-    assert len(client.replies()) <= PIECE // 12  # bytes of a ping
-    assert not client.transport.is_read()
-    client.send(packet(5000, get("/a"))[9:])
-    assert [reply.xid for reply in client.replies() if reply.xid != -2][-1] == 5000
-    assert client.transport.is_read()
-
-
 def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,17 +345,6 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
     assert [len(each.replies()) for each in (client, other)] == [1, 0]
     client.loop.run()
     assert [len(each.replies()) for each in (client, other)] == [0, 1]
-
-
-def test_who_must_authenticate_is_heard_once_it_has() -> None:
-    client = _with_users("sasl")
-    _token(client, respond(_token(client, b""), "bob", "word"))
-    client.send(PING)
-    assert client.xids() == [-2]
-    other = _with_users("sasl")
-    other.send(PING)
-    assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
-    assert other.transport.is_closed()
 
 
 def test_what_auth_stands_for_in_all_acls_of_a_write_is_bounded() -> None:

@@ -189,15 +189,6 @@ def test_a_session_that_is_gone_is_refused(proxy: Proxy) -> None:
         assert late.outcome == "refused"
 
 
-def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
-    proxy.open_elsewhere(77, b"sixteen bytes ok")
-    applicant = proxy.attach(NEW._replace(session_id=77, password=b"sixteen bytes ok"))
-    proxy.commit()
-    assert applicant.outcome == "established"
-    assert applicant.session is proxy.sessions.get(77)
-    assert proxy.machine.sessions[77].incarnation == OWN
-
-
 def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
     first, session, again = proxy.established()
     for request in (NEW, again, NEW._replace(session_id=4711), AHEAD):
@@ -453,18 +444,6 @@ def test_clients_that_the_past_rejects_do_not_fill_the_log(caplog: pytest.LogCap
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "the past is served read-only, which it does not allow" in record.getMessage()
-
-
-def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> None:
-    proxy = Proxy(read_only=True)
-    applicant, other = proxy.attach(WISH), proxy.attach()
-    proxy.read_only.check()
-    assert applicant.outcome == "waits"
-    proxy.link.freshness = Freshness.OLD
-    proxy.read_only.check()
-    assert (applicant.outcome, other.outcome) == ("read-only", "waits")
-    proxy.commit()  # the answer comes after all: that session runs out
-    assert (applicant.outcome, other.outcome) == ("read-only", "established")
 
 
 # -- the timer -------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The requests of one connection: which wait for which, and in which order they are answered."""
 
-import struct
 from collections.abc import Iterable
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from codec import client as zk
 from codec.client import PING, auth, framed, get, multi, packet, set_data
 from codec.constants import ErrorCode, OpCode, Xid
-from codec.jute import INT, NULL, pack_buffer, pack_string
+from codec.jute import pack_buffer, pack_string
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.requests import Write
@@ -31,35 +30,6 @@ def _puts(xids: Iterable[int]) -> bytes:
 
 def _gets(xids: Iterable[int], path: str = "/a") -> bytes:
     return b"".join(packet(xid, get(path)) for xid in xids)
-
-
-def test_a_write_that_is_cut_is_refused_without_the_log_and_one_with_nulls_by_it(client: Client) -> None:
-    acl = INT.pack(1) + INT.pack(31) + pack_string("ip") + NULL
-    before = client.host.machine.zxid
-    client.send(framed(1, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0"))
-    assert client.host.pending == []
-    assert client.outcomes() == [(1, ErrorCode.MARSHALLING_ERROR)]
-    client.send(
-        framed(2, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0)),
-        framed(3, OpCode.SET_DATA, _NO_PATH + bytes(8)),
-        framed(4, OpCode.DELETE, _NO_PATH + bytes(4)),
-        framed(5, OpCode.DELETE, b"\0\0"),
-    )
-    client.commit()
-    assert [(reply.xid, reply.zxid - before, reply.err) for reply in client.replies()] == [
-        (2, 1, ErrorCode.MARSHALLING_ERROR),
-        (3, 2, ErrorCode.BAD_ARGUMENTS),
-        (4, 3, ErrorCode.MARSHALLING_ERROR),
-        (5, 3, ErrorCode.MARSHALLING_ERROR),
-    ]
-
-
-def test_an_error_may_have_a_body(client: Client) -> None:
-    null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
-    end = struct.pack(">i?i", -1, True, -1)
-    client.send(framed(1, OpCode.MULTI_READ, null_path + end))
-    (reply,) = client.replies()
-    assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
 
 
 def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) -> None:

@@ -100,16 +100,6 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     assert applicant.is_closed()
 
 
-def test_all_end_when_the_tree_follows_no_other_one_any_more(server: Server) -> None:
-    server.link.freshness, server.link.is_copy = Freshness.RECENT, True
-    applicant = server.serve()
-    server.check()
-    assert not applicant.is_closed()
-    server.link.is_copy = False
-    assert server.check() == 0
-    assert applicant.is_closed()
-
-
 def test_all_end_when_the_state_is_wrong(server: Server) -> None:
     applicant, waiting = server.serve(), Applicant()
     server.sessions.stand_by(waiting.connection, WISH)

@@ -11,12 +11,11 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient, Fate
-from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
 from proxy.log.combine import server
 from proxy.log.combine.choice import Choice
 from proxy.log.combine.client import CombinerClient
-from proxy.log.combine.combiner import Combiner, Offer, txn_of_all
+from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Hello, Mode, SignedMessages, encode_entry
 from proxy.log.combine.server import CombinerServer
 from proxy.log.context import CombineWaits, LogSettings
@@ -27,7 +26,6 @@ from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
 from schema.compression import wrap
 from schema.entry import FORMAT, EntryWriter, Kind, encode_void
-from schema.keys import Keyspace
 from schema.record import PeerPort, ProxyValue
 from tests.proxy.log.proxies import Proxy, World, answered, until
 from tests.seeds import seeds
@@ -191,17 +189,6 @@ async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) ->
     await cluster.check()
 
 
-async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: Cluster) -> None:
-    proxies = await cluster.three()
-    guard = proxies[0].log.follower.watch_guard
-    with mock.patch.object(guard, "appended", wraps=guard.appended) as appended:
-        for turn in range(5):
-            _together(cluster, turn)
-            await _all_answered(cluster)
-    assert appended.call_count >= 1
-    await until(lambda: not proxies[0].log.status().unanswered)
-
-
 async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
     connection = _client(second).connection
@@ -266,19 +253,6 @@ async def test_a_proxy_that_comes_is_told_the_way(cluster: Cluster) -> None:
     late = await cluster.proxy()
     await until(lambda: late.log.status().combined == Combined(why="that is quicker now"))
     assert not _client(late).offer(1, b"", mock.Mock())
-
-
-async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
-    first, second, _ = await cluster.three()
-    hello = _client(second).hello
-    assert hello is not None
-    refused = mock.Mock()
-    offer = Offer(hello.incarnation, hello.revision, 99, b"", refused)
-    with mock.patch.object(Combiner, "add") as add:
-        _server(first).take(offer)
-        assert add.call_args_list == [mock.call(offer)]
-        _server(first).take(offer._replace(incarnation="gone"))
-    assert (add.call_count, refused.call_count) == (1, 1)
 
 
 async def test_a_combiner_that_is_far_away_is_left(
@@ -568,15 +542,3 @@ async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Clust
     writer.close()
     assert refused == [b"", *[encode_entry(number, b"") for number in range(50, 50 + len(values))]]
     assert [call.args[0].number for call in add.call_args_list] == [90]
-
-
-def test_entries_are_put_in_the_order_of_their_keys() -> None:
-    offers = [Offer(name, 7, number, b"v", lambda: None) for name, number in (("b", 2), ("a", 10), ("a", 9))]
-    txn = txn_of_all(Keyspace("/t"), offers)
-    keys = [put.key for put in txn.success if isinstance(put, Put)]
-    assert keys == sorted(keys)
-    assert {(compare.key, compare.mod_revision) for compare in txn.compares} == {
-        (b"/t/live/proxy/a", 7),
-        (b"/t/live/proxy/b", 7),
-        *((key, 0) for key in keys),
-    }
