@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 _END = "-->\n<!-- end -->\n"
@@ -29,17 +27,3 @@ def test_rows_have_values_defaults_and_other_names() -> None:
     assert "| `--tick-time MS` | 2,000 ms | unit of the session timeouts' limits (tickTime) |" in _PAGE
     assert "| `--tls-client-auth {none,want,need}` | `need` |" in _PAGE
     assert "; also `--max-cnxns` |" in _PAGE
-
-
-@pytest.mark.parametrize(
-    ("marks", "wrong"),
-    [
-        (f"<!-- options: listen listen {_END}", "named twice: listen"),
-        (f"<!-- options: listne {_END}", "no option, or named twice: listne"),
-        (f"<!-- options: listen {_END}", "in no table: config zoo-cfg"),
-    ],
-)
-def test_an_option_is_in_one_table(tmp_path: Path, marks: str, wrong: str) -> None:
-    done = _made(tmp_path / "page.md", marks)
-    assert done.returncode == 1
-    assert wrong in done.stderr

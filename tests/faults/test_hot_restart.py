@@ -121,15 +121,6 @@ def test_an_id_that_serves_no_longer_names_the_process_that_does(server: Upgrada
     assert f"{third}: --listen 127.0.0.1:{server.port} " in said
 
 
-def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
-    with Client(server.port) as other, Client(server.port) as unread:
-        other.create("/large", b"x" * 1_000_000)
-        unread.send(*[zk.get("/large")] * 40)
-        other.sync()
-        assert server.upgrade() == f"process {server.serving} has taken over\n"
-        assert other.stat("/large") is not None
-
-
 def test_clients_that_come_meanwhile_wait_and_are_served(server: Upgradable) -> None:
     with ThreadPoolExecutor() as pool:
         upgrade = pool.submit(server.upgrade, "listeners held")
@@ -138,19 +129,6 @@ def test_clients_that_come_meanwhile_wait_and_are_served(server: Upgradable) -> 
             server.reached.unlink()
             client.connect()
         assert "has taken over" in upgrade.result()
-
-
-def test_a_client_that_comes_while_others_are_adopted_keeps_its_watch(server: Upgradable) -> None:
-    """It lost it without a word."""
-    with Client(server.port), ThreadPoolExecutor() as pool:
-        upgrade = pool.submit(server.upgrade, "adopted held")
-        wait_until(server.reached.exists, "the first client is adopted")
-        with Client(server.port) as client:
-            client.call(zk.add_watch("/", recursive=False))
-            server.reached.unlink()
-            assert "has taken over" in upgrade.result()
-            client.create("/new")
-            assert [event.path for event in client.events] == ["/"]
 
 
 def test_a_process_that_would_serve_another_tree_does_not_take_over(

@@ -10,7 +10,6 @@ import pytest
 
 from codec import client as zk
 from lab.client.blocking import CHILDREN, DELETED, EPHEMERAL, Client, Disconnected, events_of
-from lab.oracle.wire import Connection, Session
 from lab.servers import ZketcdServer, wait_until
 from tests.conftest import TICK_TIME_MS
 
@@ -74,27 +73,6 @@ def test_a_timeout_changes_with_a_reattach_as_on_zookeeper(pair: Pair) -> None:
         assert events_of(watcher, 1) == [(DELETED, "/mine")]
         took = time.monotonic() - began
         assert BRIEF_MS / 1000 <= took + 0.01 < 40, "by the new one, not by the one before"
-
-
-def test_strangers_with_wrong_passwords_neither_keep_nor_disturb_a_session(pair: Pair) -> None:
-    """Any client knows a session's id: it is the owner of its ephemerals."""
-    first, second = pair
-    with Client(first.port, BRIEF_MS) as dead, Client(second.port, FIRM_MS) as watcher:
-        dead.create("/lock", mode=EPHEMERAL)
-        watcher.sync()
-        assert watcher.stat("/lock", watch=True)
-        dead.drop()
-        deadline = time.monotonic() + 30
-        while not watcher.events:
-            assert time.monotonic() < deadline, "it lives for as long as strangers try"
-            for session_id in (dead.id, watcher.id):
-                for port in (first.port, second.port):
-                    stranger = Connection(port)
-                    answer = stranger.connect(session=session_id, password=b"x" * 16)
-                    assert isinstance(answer, Session)
-                    assert answer.id == 0
-                    stranger.close()
-            watcher.ping()
 
 
 def test_a_session_with_very_many_ephemerals_ends_with_its_proxy(pair: Pair) -> None:

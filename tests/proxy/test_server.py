@@ -20,7 +20,6 @@ import pytest
 from codec import client as zk
 from codec.client import (
     NO_SESSION,
-    PING,
     Reply,
     connect,
     connected,
@@ -29,10 +28,8 @@ from codec.client import (
     exists,
     get,
     packet,
-    set_data,
 )
 from codec.constants import ErrorCode, EventType
-from lab.fakes.connection import take_apart
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.base_server import BaseServer
 from proxy.config import parse
@@ -142,52 +139,6 @@ def _is_ready(server: Server) -> bool:
     return server.facts.ready
 
 
-async def test_requests_of_all_kinds_are_answered_in_order() -> None:
-    async with serving(FakeEtcd()) as server:
-        client = await Client.connected(server)
-        client.send(
-            packet(1, create("/a", b"1")),
-            packet(2, get("/a", watch=True)),
-            packet(3, set_data("/a", b"2")),
-            PING,
-            packet(4, create("/a/e", mode=1)),
-            packet(5, delete("/a")),
-        )
-        replies = [await client.reply() for _ in range(7)]
-        assert [reply.xid for reply in replies] == [1, 2, -1, 3, -2, 4, 5]
-        assert replies[1].data == b"1"
-        assert replies[2].event == (EventType.NODE_DATA_CHANGED, "/a")
-        assert replies[6].err == ErrorCode.NOT_EMPTY
-        assert [reply.zxid for reply in replies if reply.xid > 0] == sorted(
-            reply.zxid for reply in replies if reply.xid > 0
-        )
-
-
-async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
-    async with serving(FakeEtcd(), min_session_timeout=800) as server:
-        client = await Client.connected(server, timeout_ms=800)
-        assert client.session.timeout_ms == 800
-        client.send(packet(1, create("/e", mode=1)))
-        await client.reply()
-        await until(lambda: "/e" not in server.machine.tree.nodes)
-        assert await client.rest() == b""
-        assert (await client.moved(server)).session == NO_SESSION
-
-
-async def test_a_session_lives_on_with_another_server() -> None:
-    store = FakeEtcd()
-    async with serving(store) as second:
-        async with serving(store) as first:
-            client = await Client.connected(first)
-            client.send(packet(1, create("/e", mode=1)))
-            await client.reply()
-        assert await client.rest() == b""
-        moved = await client.moved(second)
-        assert moved.session.session == client.session.session
-        moved.send(packet(1, delete("/e")))
-        assert (await moved.reply()).err == 0
-
-
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_a_tree_that_follows_another_one_is_read_until_it_is_complete(allowed: bool) -> None:
     store = FakeEtcd()
@@ -231,26 +182,6 @@ def _proxies(store: FakeEtcd) -> int:
     return store.range(Get(KEYS.proxies, KEYS.proxies_end)).count
 
 
-async def test_a_server_without_sessions_takes_its_key_away_when_it_stops() -> None:
-    store = FakeEtcd()
-    async with serving(store):
-        assert _proxies(store) == 1
-    assert _proxies(store) == 0
-
-
-async def test_sessions_outlive_their_server_by_a_lease() -> None:
-    """Its key stays for so long: at once, others would end sessions with timeouts below the lease's."""
-    store = FakeEtcd()
-    async with serving(store) as second:
-        async with serving(store) as first:
-            client = await Client.connected(first, timeout_ms=400)
-            client.send(packet(1, create("/a")))
-            await client.reply()
-        await asyncio.sleep(0.6)
-        assert client.session.session in second.machine.sessions
-        assert _proxies(store) == 2
-
-
 async def test_a_session_is_not_killed_while_another_process_takes_over() -> None:
     """The request waited, and had no answer when this process ended."""
     async with serving(FakeEtcd()) as server:
@@ -258,18 +189,6 @@ async def test_a_session_is_not_killed_while_another_process_takes_over() -> Non
         server.freeze()
         assert await server.kill(client.session.session, "somebody") == ErrorCode.CONNECTION_LOSS
         await server.thaw()
-
-
-async def test_a_drain_answers_what_is_here() -> None:
-    store = FakeEtcd()
-    async with serving(store) as server:
-        client = await Client.connected(server)
-        client.send(packet(1, set_data("/", b"1")), packet(2, get("/")))
-        async with asyncio.timeout(10):
-            while not server.log.outbox.outstanding and server.machine.zxid < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-    rest = [*map(zk.reply, take_apart(await client.rest()))]
-    assert [reply.xid for reply in rest] == [1, 2]
 
 
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
@@ -308,18 +227,6 @@ async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> No
             may_load.set()
             await until(lambda: _is_ready(server))
         assert (await client.moved(server)).session.session == client.session.session
-
-
-async def test_too_many_connections_of_one_address_are_closed() -> None:
-    async with serving(FakeEtcd(), max_client_connections=1) as server:
-        first = await Client.connected(server)
-        second = await Client.open(server)
-        assert await second.rest() == b""
-        await second.close()
-        await first.close()
-        await until(lambda: not server.connections)
-        third = await Client.connected(server)
-        assert third.session.session
 
 
 async def test_a_fault_of_the_log_ends_the_server() -> None:

@@ -14,7 +14,6 @@ from proxy.frontend.requests import Write
 from proxy.state.node import FullNode, make_node
 from proxy.state.pause import Pause
 
-_NO_PATH = b"\xff" * 4
 _FEW = LIMITS._replace(forced=50_000)
 
 

@@ -72,23 +72,6 @@ def test_keys_at_each_ancestor_of_a_deep_path_are_found_with_pauses_and_the_path
     assert sum(len(call.args[0]) for call in checksum.call_args_list) <= len(path)
 
 
-def test_any_text_is_below_the_root_alone() -> None:
-    found: ByPath[int] = ByPath()
-    found[ROOT] = found["/a"] = 1
-    for text in ("", "a", "a/b", "//", "//a"):
-        assert list(found.upwards(text)) == [ROOT]
-
-
-def test_a_key_is_found_after_another_of_its_length_is_deleted() -> None:
-    found: ByPath[int] = ByPath()
-    for key in ("/a", "/b", "/c"):
-        found[key] = 1
-    del found["/a"]
-    assert list(found.upwards("/b/x")) == ["/b"]
-    del found["/b"]
-    assert list(found.upwards("/c/x")) == ["/c"]
-
-
 def test_the_same_parent_is_searched_once_until_a_key_comes_or_goes() -> None:
     found: ByPath[int] = ByPath()
     found["/a"] = found["/a/b/1"] = 1
@@ -112,12 +95,3 @@ def test_the_same_parent_is_searched_once_until_a_key_comes_or_goes() -> None:
     found["/y"] = 1
     found.upwards("/a/b/5", Deleting(Lengths(every=1)))
     assert found.upwards("/a/b/6") == []
-
-
-def test_a_deep_path_costs_as_many_lookups_as_there_are_lengths() -> None:
-    found: ByPath[int] = ByPath()
-    for key in ("/a/a/a", "/a/a/b", "/a", "/b/b/b/b"):
-        found[key] = 1
-    with mock.patch.object(by_path, "crc32", wraps=zlib.crc32) as checksum:
-        assert list(found.upwards("/a" * 10_000)) == ["/a/a/a", "/a"]
-    assert checksum.call_count == 3

@@ -9,7 +9,7 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, pack_string
+from codec.jute import INT, pack_string
 from lab.oracle.requests import Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
@@ -55,14 +55,6 @@ def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int
 
 
 # -- zxids ---------------------------------------------------------------------------------------------------
-
-
-def test_requests_of_sessions_that_are_not_the_senders() -> None:
-    world = World()
-    assert _spent(world, client(9, *encode(Create("/x")))) == (ErrorCode.SESSION_EXPIRED, 1)
-    assert _spent(world, client(1, *encode(Create("/x"))), "elsewhere") == (ErrorCode.SESSION_MOVED, 1)
-    assert _spent(world, client(1, OpCode.SYNC, NULL), "elsewhere") == (ErrorCode.SESSION_MOVED, 0)
-    assert "/x" not in world.nodes
 
 
 def test_keepers_requests_are_for_those_that_know_them() -> None:

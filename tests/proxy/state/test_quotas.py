@@ -1,7 +1,6 @@
 """Quotas: what is counted, what the stats node says, how limits are read, and what they refuse."""
 
 from collections import UserDict
-from random import Random
 from typing import cast
 from unittest import mock
 
@@ -306,37 +305,6 @@ def _judge(steps: list[tuple[str, bytes | None]], draw: st.DataObject) -> None:
         assert {path: quota.limits for path, quota in loaded.tree.quotas.items()} == {
             path: quota.limits for path, quota in tree.quotas.items() if quota.has_limits or quota.stats
         }
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_the_numbers_are_right_in_any_tree(seed: int) -> None:
-    rng = Random(seed)
-    paths = [""]
-    for number in range(rng.randint(2, 40)):
-        paths.append(f"{paths[-1] if rng.random() < 0.6 else rng.choice(paths)}/{number}")
-    paths = paths[1:]
-    servant = Servant(*paths)
-    nodes = servant.tree.nodes
-    kept, in_turn = rng.choice([1, 3, 1024]), rng.choice([1, 3, 64])
-    with mock.patch.multiple(quotas, _KEPT=kept << 10, _IN_TURN=in_turn, WALK_COSTS=in_turn):
-        for number in range(rng.randint(10, 40)):
-            path = rng.choice(paths)
-            stats = _STATS.format(path)
-            what = rng.choice(["set", "set", "unset", "add", "drop"])
-            if what == "set":
-                servant.put(stats)
-            elif what == "unset" and stats in nodes:
-                servant.delete(stats)
-            elif what == "add":
-                servant.put(f"{path}/n{number}", bytes(number))
-            elif what == "drop" and path in nodes and not nodes[path].children:
-                servant.delete(path)
-            servant.tx.commit()
-            for of in paths:
-                if _STATS.format(of) in nodes:
-                    below = [node for each, node in nodes.items() if each == of or each.startswith(of + "/")]
-                    size = sum(node.size for node in below)
-                    assert _stats(servant, of) == b"count=%d,bytes=%d" % (len(below), size)
 
 
 @one_by_one(

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.constants import ErrorCode, Perms
+from codec.constants import Perms
 from codec.jute import OPEN_ACL, Acl
 from proxy.state import rights as module
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
-from proxy.state.outcome import Refusal
-from proxy.state.rights import OPEN, demand, permits, rights_of
+from proxy.state.rights import OPEN, permits, rights_of
 from tests.proxy.state.test_pause import Counting
-from tests.table import one_by_one
 
 ANYONE = Acl(31, "world", "anyone")
 USER = digest_identity(b"user:word")
@@ -27,37 +25,6 @@ OTHER = digest_identity(b"other:word")
 
 def _permits(acl: Sequence[Acl], permission: int, identities: Iterable[Identity]) -> bool:
     return permits(rights_of(tuple(acl)), permission, tuple(identities))
-
-
-@one_by_one("permission", list(Perms))
-def test_who_may_do_all(permission: Perms) -> None:
-    assert _permits(OPEN_ACL, permission, ())
-    assert _permits((), permission, ())
-    assert _permits((Acl(0, *OTHER),), permission, (Identity("super", ""),))
-    demand(OPEN, permission, ())
-    with pytest.raises(Refusal) as refusal:
-        demand(rights_of((Acl(31 - permission, "world", "anyone"),)), permission, (USER,))
-    assert refusal.value.code is ErrorCode.NO_AUTH
-
-
-@given(st.integers(0, 31), st.sampled_from(list(Perms)))
-def test_a_permission_is_its_bit(perms: int, permission: Perms) -> None:
-    for scheme, name in (("world", "anyone"), tuple(USER), ("ip", "10.0.0.0/8")):
-        acl = (Acl(perms, scheme, name),)
-        assert _permits(acl, permission, (Identity("ip", "10.9.8.7"), USER)) is bool(perms & permission)
-        if scheme != "world":
-            assert not _permits(acl, permission, (Identity("ip", "11.9.8.7"), OTHER))
-
-
-def test_one_entry_that_permits_is_enough() -> None:
-    acl = (Acl(1, *OTHER), Acl(2, "world", "anyone"), Acl(4, *USER))
-    assert [permission for permission in Perms if _permits(acl, permission, (USER,))] == [2, 4]
-    assert _permits(acl, Perms.READ | Perms.CREATE, (USER,))
-
-
-@pytest.mark.parametrize(("scheme", "name"), [("world", "nobody"), ("unknown", "x"), ("auth", ""), ("", "")])
-def test_other_entries_permit_nobody(scheme: str, name: str) -> None:
-    assert not _permits((Acl(31, scheme, name),), Perms.READ, (USER, Identity(scheme, name)))
 
 
 # -- compared with the rule itself ---------------------------------------------------------------------------
