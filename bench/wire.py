@@ -53,9 +53,9 @@ def create_body(path: bytes, data: bytes, flags: int = PERSISTENT) -> bytes:
     return text(path) + text(data) + OPEN_ACL + INT.pack(flags)
 
 
-def delete_body(path: bytes, version: int = -1) -> bytes:
-    """DeleteRequest."""
-    return text(path) + INT.pack(version)
+def delete_body(path: bytes) -> bytes:
+    """DeleteRequest, of any version."""
+    return text(path) + INT.pack(-1)
 
 
 def read_body(path: bytes) -> bytes:
@@ -63,9 +63,9 @@ def read_body(path: bytes) -> bytes:
     return text(path) + b"\0"
 
 
-def set_body(path: bytes, data: bytes, version: int = -1) -> bytes:
-    """SetDataRequest."""
-    return text(path) + text(data) + INT.pack(version)
+def set_body(path: bytes, data: bytes) -> bytes:
+    """SetDataRequest, of any version."""
+    return text(path) + text(data) + INT.pack(-1)
 
 
 def check_body(path: bytes, version: int) -> bytes:

@@ -249,12 +249,12 @@ class Client:
         """Wait until this client's server has applied all writes that were acknowledged before."""
         self.call(zk.sync())
 
-    def until_closed(self, connection: int = -1) -> list[Reply]:
+    def until_closed(self) -> list[Reply]:
         """Receive until the server closes the connection; returns the replies."""
         replies: list[Reply] = []
         while True:
             try:
-                message = self.receive(connection)
+                message = self.receive()
             except Disconnected as end:
                 if not end.closed:
                     raise

@@ -78,7 +78,7 @@ class ByPath(dict[str, Value]):
         above = self.from_parent(path[: max(path.rfind("/"), 0)] or ROOT, pause)
         return [path, *above] if path in self else above
 
-    def from_parent(self, path: str, pause: Pause = NO_PAUSE) -> list[str]:
+    def from_parent(self, path: str, pause: Pause) -> list[str]:
         """As `upwards`, for the parent of what changes: the same one often comes again."""
         last, found = self._last
         if last == path:

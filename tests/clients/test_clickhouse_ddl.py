@@ -102,32 +102,6 @@ def test_a_long_optimize_holds_later_entries_up_and_cleaning_spares_it(clickhous
     assert [merge.source for merge in merges] == [leader.replica]
 
 
-def test_one_replica_executes_an_alter_under_a_lock(clickhouses: ClickHouses) -> None:
-    first, second, zookeeper = clickhouses
-    leader = _create_table(first, second)
-    leader.query("SYSTEM STOP REPLICATION QUEUES")
-    _append(first, f"ALTER TABLE t ON CLUSTER {CLUSTER} DROP PARTITION 202001")
-    entry = _entries(zookeeper)[-1]
-    shard = _shard(first, second)
-
-    def locked_by(holder: ClickHouseServer) -> bool:
-        lock = {"shards": b"", shard: b"", f"{shard}/lock": _host(holder).encode()}
-        return _nodes(zookeeper, entry) == {**_finished(), **_active(first, second), **lock}
-
-    wait_until(lambda: locked_by(first) or locked_by(second), "one host has the lock")
-    holder = first if locked_by(first) else second
-    owner_of_lock, owner_of_active = (
-        zookeeper.get(f"{_QUEUE}/{entry}/{node}")[1].ephemeralOwner
-        for node in (f"{shard}/lock", f"active/{_host(holder)}")
-    )
-    assert owner_of_lock == owner_of_active != 0
-    leader.query("SYSTEM START REPLICATION QUEUES")
-    _wait_for_nodes(zookeeper, entry, {**_finished(first, second), **_executed(shard, holder)})
-    wait_for_rows((first, second), _COUNT, "1")
-    drops = [entry for entry in log_of_table(zookeeper, path_of_table(first)) if entry.kind == "drop"]
-    assert [drop.source for drop in drops] == [leader.replica]
-
-
 def test_the_lock_of_a_host_that_dies_is_free_when_its_session_ends(clickhouses: ClickHouses) -> None:
     first, second, zookeeper = clickhouses
     leader = _create_table(first, second)
@@ -148,16 +122,6 @@ def test_the_lock_of_a_host_that_dies_is_free_when_its_session_ends(clickhouses:
     other.start()
     _wait_for_nodes(zookeeper, entry, {**_finished(first, second), **_executed(shard, leader)})
     wait_for_rows((first, second), _COUNT, "1")
-
-
-def test_the_leader_truncates_for_all_hosts(clickhouses: ClickHouses) -> None:
-    first, second, zookeeper = clickhouses
-    leader = _create_table(first, second)
-    first.query(f"TRUNCATE TABLE t ON CLUSTER {CLUSTER}")
-    assert _nodes(zookeeper, _entries(zookeeper)[-1]) == _finished(first, second)
-    wait_for_rows((first, second), _COUNT, "0")
-    log = log_of_table(zookeeper, path_of_table(first))
-    assert {entry.source for entry in log if entry.kind == "drop"} == {leader.replica}
 
 
 def _create_table(first: ClickHouseServer, second: ClickHouseServer) -> ClickHouseServer:

@@ -3,7 +3,6 @@
 18.16 has no CLEAR INDEX. It attaches parts by `get`, the entry of an insert.
 """
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
@@ -83,58 +82,6 @@ def test_entries_of_the_log_make_both_replicas_equal(clickhouses: ClickHouses, n
     _wait_for_equal_parts(clickhouses, path)
 
 
-@pytest.mark.parametrize(("minimalistic", "version"), [(1, 5), (0, 4)])
-def test_columns_and_checksums_follow_alters(
-    clickhouses: ClickHouses, minimalistic: int, version: int
-) -> None:
-    first, _, zookeeper = clickhouses
-    create_table(first, "t", f"use_minimalistic_checksums_in_zookeeper = {minimalistic}")
-    path = path_of_table(first)
-    insert(first, "('2020-01-01', 1, 1, 1)")
-    inserted = _wait_for_equal_parts(clickhouses, path)
-    assert inserted.checksums.startswith(b"checksums format version: %d\n" % version)
-    assert [inserted.columns] * 3 == _columns(clickhouses, path)
-
-    def alter(change: str) -> _Part:
-        first.query(f"ALTER TABLE t {change}", replication_alter_partitions_sync=ON_ALL)
-        return _wait_for_equal_parts(clickhouses, path)
-
-    # A part without the column stays as it is.
-    assert alter("ADD COLUMN note String") == inserted
-    assert all(
-        b"5 columns" in columns and b"`note` String" in columns for columns in _columns(clickhouses, path)
-    )
-    modified = alter("MODIFY COLUMN row UInt64")
-    assert modified.columns == inserted.columns.replace(b"`row` UInt32", b"`row` UInt64")
-    cleared = alter("CLEAR COLUMN row IN PARTITION 202001")
-    assert b"3 columns" in cleared.columns
-    assert b"row" not in cleared.columns
-    assert len({inserted.checksums, modified.checksums, cleared.checksums}) == 3
-    assert zookeeper.get(f"{path}/columns")[1].version == 2
-
-
-def test_a_replica_notes_the_time_of_the_oldest_insert_that_it_lacks(clickhouses: ClickHouses) -> None:
-    first, second, zookeeper = clickhouses
-    create_table(first, "t")
-    path = path_of_table(second)
-
-    def time_of(node: str) -> bytes:
-        data: bytes = zookeeper.get(f"{path}/replicas/{second.replica}/{node}")[0]
-        return data
-
-    second.query("SYSTEM STOP REPLICATION QUEUES")
-    for block in (1, 2):
-        insert(first, f"('2020-01-01', 1, {block}, 1)")
-    created = datetime.fromisoformat(log_of_table(zookeeper, path)[0].created).replace(tzinfo=UTC)
-    expected = b"%d" % created.timestamp()
-    wait_until(lambda: time_of("min_unprocessed_insert_time") == expected, "the replica has read the log")
-    assert time_of("max_processed_insert_time") == b""
-    second.query("SYSTEM START REPLICATION QUEUES")
-    wait_until(lambda: time_of("min_unprocessed_insert_time") == b"0", "the replica has all parts")
-    assert time_of("max_processed_insert_time") >= expected
-    wait_for_rows((first, second), "SELECT count() FROM t", "2")
-
-
 @pytest.mark.parametrize("partitions", [1, 10])
 def test_requests_that_an_insert_waits_for(clickhouses: ClickHouses, partitions: int) -> None:
     """The first insert makes the node of a partition's block numbers, the second one looks for it."""
@@ -175,10 +122,3 @@ def _wait_for_equal_parts(clickhouses: ClickHouses, path: str) -> _Part:
             return []
 
     return wait_until(equal, "the nodes of both replicas are equal")[0]
-
-
-def _columns(clickhouses: ClickHouses, path: str) -> list[bytes]:
-    """The nodes `columns` of the table and of its replicas."""
-    first, second, zookeeper = clickhouses
-    places = [path, *(f"{path}/replicas/{server.replica}" for server in (first, second))]
-    return [zookeeper.get(f"{place}/columns")[0] for place in places]

@@ -143,12 +143,10 @@ async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[
 
 
 @asynccontextmanager
-async def amy_and_ben(
-    *, write: bool = True, **settings: Any
-) -> AsyncIterator[tuple[Place, Operator, Operator]]:
+async def amy_and_ben(**settings: Any) -> AsyncIterator[tuple[Place, Operator, Operator]]:
     """A console with two users, who have logged in."""
     async with (
-        place("amy", "ben", write=write, **settings) as where,
+        place("amy", "ben", write=True, **settings) as where,
         where.operator() as amy,
         where.operator() as ben,
     ):

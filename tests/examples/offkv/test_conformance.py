@@ -16,7 +16,6 @@ from examples.offkv.conformance import LINES, Line
 from examples.offkv.store import Store
 from lab.client.session import Address, Session, Watch
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
-from lab.servers.ports import free_port
 
 
 def test_the_three_systems_side_by_side(
@@ -95,17 +94,3 @@ async def test_a_wrong_store_fails(
     verdict = await check_line(address, "/wrong-store", _line("erase", "takes a key with all below it"))
     assert "asks [" in verdict.wrong
     assert "must ask [" in verdict.wrong
-
-
-def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([f"127.0.0.1:{free_port()}"]) == 2
-    assert capsys.readouterr().err.startswith("offkv: no session at 127.0.0.1:")
-
-
-def test_an_etcd_that_is_not_there(
-    zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command.main([zookeeper_server.address, "--etcd", f"http://127.0.0.1:{free_port()}"]) == 2
-    assert capsys.readouterr().err.startswith("offkv: ")
-    assert command.main([zookeeper_server.address, "--etcd", "ftp://etcd"]) == 2
-    assert "not an etcd endpoint: 'ftp://etcd'" in capsys.readouterr().err

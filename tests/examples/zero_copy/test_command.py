@@ -13,7 +13,6 @@ from examples.zero_copy.run import Findings
 from examples.zero_copy.storage import Violation
 from lab.client.session import Address, connected
 from lab.servers import ZooKeeperServer
-from lab.servers.ports import free_port
 
 
 def _left_of(server: ZooKeeperServer, root: str) -> list[str]:
@@ -53,9 +52,3 @@ def test_a_violation_is_named_and_what_is_left_stays(
     assert command.main([f"it={zookeeper_server.address}", "--below", "/bad"]) == 1
     assert "zero_copy: VIOLATED at it: marked: data are gone (what is left" in capsys.readouterr().err
     assert len(_left_of(zookeeper_server, "/bad")) == 2
-
-
-def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    assert command.main([nobody]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"zero_copy: no session at {nobody}")

@@ -14,12 +14,11 @@ from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, PastHandshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.session_timer import SessionTimer, interval_of
-from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession, Sessions, Timeouts
+from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import EntryHeader
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
-from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
 from schema.entry import Entry, Kind, Request, encode_close
@@ -84,9 +83,9 @@ class Proxy:
         (outcome,) = self.machine.apply(incarnation, number, Entry(1, 0, 0, 0, [request]))
         return outcome.err
 
-    def open_elsewhere(self, session_id: int, password: bytes = b"") -> None:
+    def open_elsewhere(self, session_id: int) -> None:
         """Another proxy opens a session."""
-        opened = self.sessions.open(session_id, 4000, password, lambda *_: None)
+        opened = self.sessions.open(session_id, 4000, b"", lambda *_: None)
         self.apply(Request(Kind.OPEN, session_id, 0, (), opened.body))
 
     def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, ServedSession, ConnectRequest]:
@@ -101,41 +100,6 @@ class Proxy:
 @pytest.fixture
 def proxy() -> Proxy:
     return Proxy()
-
-
-@pytest.mark.parametrize(("wanted", "timeout"), [(5000, 5000), (1, 1000), (99999, 10000)])
-def test_a_new_session(proxy: Proxy, wanted: int, timeout: int) -> None:
-    applicant = proxy.attach(NEW._replace(timeout_ms=wanted))
-    assert applicant.outcome == "waits"
-    zxid = proxy.machine.zxid
-    proxy.commit()
-    session = applicant.session
-    assert session is not None
-    assert (session.timeout_ms, session.heard) == (timeout, proxy.loop.now)
-    assert len(applicant.password) == PASSWORD_BYTES
-    assert proxy.sessions.get(session.id) is session
-    stored = proxy.machine.sessions[session.id]
-    assert (stored.timeout_ms, stored.incarnation) == (timeout, OWN)
-    assert stored.password_hash == hash_of(applicant.password)
-    assert proxy.machine.zxid == zxid + 1
-    proxy.loop.wait(60)
-    assert not applicant.closed
-
-
-def test_a_session_goes_on_with_its_password(proxy: Proxy) -> None:
-    first, session, again = proxy.established()
-    zxid = proxy.machine.zxid
-    proxy.loop.now += 3
-    second = proxy.attach(again._replace(last_zxid_seen=zxid, timeout_ms=7000))
-    assert first.closed  # at once, as in ZooKeeper
-    proxy.loop.now += 1
-    proxy.commit()
-    assert second.session is session
-    assert second.password == first.password
-    assert len(proxy.sessions) == 1
-    assert (session.timeout_ms, session.heard) == (7000, proxy.loop.now)
-    assert proxy.machine.sessions[session.id].timeout_ms == 7000
-    assert proxy.machine.zxid == zxid
 
 
 def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
@@ -434,16 +398,6 @@ def test_a_moment_of_an_archive_is_only_read(serves_all: bool, caplog: pytest.Lo
     proxy.read_only.check()
     assert len(proxy.read_only) == (3 if serves_all else 1), "they stay"
     assert not proxy.pending
-
-
-def test_clients_that_the_past_rejects_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    past = PastHandshake(Proxy().read_only, HOST.clock, serves_all=False)
-    past.is_open = True
-    for _ in range(9):
-        past.begin(Applicant().connection, NEW)
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "the past is served read-only, which it does not allow" in record.getMessage()
 
 
 # -- the timer -------------------------------------------------------------------------------------------

@@ -43,16 +43,6 @@ def server() -> Server:
     return Server()
 
 
-def test_a_new_client_gets_a_session_of_its_own(server: Server) -> None:
-    first, second = server.serve(), server.serve(WISH._replace(timeout_ms=1, last_zxid_seen=50))
-    assert first.session is not None
-    assert second.session is not None
-    assert (first.session.timeout_ms, second.session.timeout_ms) == (5000, 1000)
-    assert first.session.id != second.session.id
-    assert first.password != second.password
-    assert len(server.sessions) == 2
-
-
 @pytest.mark.parametrize("request_", [WISH._replace(last_zxid_seen=51), WISH._replace(session_id=4711)])
 def test_a_client_that_others_may_know_better_is_closed(server: Server, request_: ConnectRequest) -> None:
     assert server.serve(request_).is_closed()
@@ -87,16 +77,6 @@ def test_a_silent_client_loses_its_session(server: Server) -> None:
     assert server.check(later=4.9) == 1
     assert not applicant.is_closed()
     assert server.check(later=0.1) == 0
-    assert applicant.is_closed()
-
-
-def test_all_end_when_etcd_is_back(server: Server) -> None:
-    applicant, gone = server.serve(), server.serve()
-    gone.close()
-    server.check()
-    assert not applicant.is_closed()
-    server.link.freshness = Freshness.RECENT
-    assert server.check() == 0
     assert applicant.is_closed()
 
 

@@ -123,18 +123,6 @@ def proxy() -> Proxy:
     return Proxy()
 
 
-def test_a_new_session(proxy: Proxy) -> None:
-    for wanted, given in ((-5, 1000), (1000, 1000), (9999, 9999), (40000, 40000), (40001, 40000)):
-        assert proxy.sessions.negotiate(wanted) == given
-    pending = proxy.sessions.open(7, 5000, b"secret", _done)
-    assert (pending.kind, pending.session_id, pending.callback) == (Kind.OPEN, 7, _done)
-    assert decode_terms(pending.body) == (5000, hash_of(b"secret"))
-    assert proxy.sessions.get(7) is None
-    session = proxy.sessions.began(7, 5000)
-    assert list(proxy.sessions) == [session]
-    assert (session.id, session.timeout_ms, session.heard) == (7, 5000, 100.0)
-
-
 def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     session, connection = proxy.begin()
     proxy.now = 103.9
@@ -206,39 +194,6 @@ def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> Non
     ((*ended, when),) = proxy.pass_to(116.0)
     assert ended == [1, OWN]
     assert when >= 110.0 + session.timeout_ms / 2000
-
-
-def test_a_client_that_is_not_read_from_is_silent_since_the_kernel_heard_it(proxy: Proxy) -> None:
-    _, connection = proxy.begin()
-    connection.quiet = 1.0
-    assert proxy.check(103.5) == []
-    connection.quiet = 3.5
-    assert proxy.check(106.0) == []
-    connection.quiet = 4.0
-    assert proxy.check(106.5) == [(1, OWN)]
-
-
-def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> None:
-    proxy.begin()
-    proxy.check()
-    assert proxy.check(110.0) == []
-    assert proxy.check(110.5) == [(1, OWN)]
-
-
-@pytest.mark.parametrize("to", [OTHER, None])
-@pytest.mark.parametrize("again", [False, True])
-def test_a_session_that_moves_or_ends_elsewhere_is_given_up(
-    proxy: Proxy, to: str | None, again: bool
-) -> None:
-    """Also while the incarnation changes (`again`)."""
-    _, connection = proxy.begin()
-    if again:
-        proxy.sessions.registered("own again")
-    proxy.change(1, OWN, to)
-    assert connection.closed
-    proxy.change(2, OTHER, None)
-    assert len(proxy.sessions) == 0
-    assert proxy.pass_to(120.0) == []
 
 
 def test_a_session_whose_answer_was_skipped_by_a_load_is_looked_after(proxy: Proxy) -> None:
@@ -391,17 +346,6 @@ def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:
     assert proxy.check() == [(7, DEAD)]
 
 
-@pytest.mark.parametrize("to", [OWN, OTHER, None])
-def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: str | None) -> None:
-    proxy.attached(DEAD, s7=9000)
-    proxy.gone()
-    proxy.change(7, DEAD, to)
-    assert len(proxy.sessions.orphans) == 0
-    if to == OWN:
-        proxy.sessions.began(7, 9000)  # with its full timeout from then
-    assert proxy.pass_to(120.0) == ([(7, OWN, 109.0)] if to == OWN else [])
-
-
 def test_a_proxy_that_a_load_shows_after_its_sessions_keeps_them(proxy: Proxy) -> None:
     """It came while this proxy was cut off, which then loads the tree anew. Found by the simulation."""
     proxy.attached(OTHER, s7=4000)
@@ -412,25 +356,17 @@ def test_a_proxy_that_a_load_shows_after_its_sessions_keeps_them(proxy: Proxy) -
     assert proxy.pass_to(120.0) == []
 
 
-@pytest.mark.parametrize("former", ["", OTHER])
-def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from_then(
-    proxy: Proxy, former: str
+@pytest.mark.parametrize("former", ["", OTHER, None], ids=["is new", "moves", "is loaded"])
+def test_a_session_that_comes_to_a_proxy_just_before_its_end_has_its_timeout_from_then(
+    proxy: Proxy, former: str | None
 ) -> None:
     """A proxy can let clients in, by the log, while its lease is about to end. Found by the simulation."""
     proxy.attached(DEAD, s1=8000)
     proxy.now = 99.0
-    proxy.sessions.session_changed(SessionChange(1, former, DEAD))
-    proxy.gone()
-    assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
-
-
-def test_a_session_that_a_load_shows_at_a_proxy_before_its_end_has_its_timeout_from_then(
-    proxy: Proxy,
-) -> None:
-    """It may have moved there just before the load. Found by the simulation (stormy seed 1)."""
-    proxy.attached(DEAD, s1=8000)
-    proxy.now = 99.0
-    proxy.sessions.loaded({DEAD})
+    if former is None:  # it may have moved there just before the load
+        proxy.sessions.loaded({DEAD})
+    else:
+        proxy.sessions.session_changed(SessionChange(1, former, DEAD))
     proxy.gone()
     assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
 

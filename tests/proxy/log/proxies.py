@@ -160,9 +160,9 @@ async def answered(replies: Sequence[Reply], seconds: float = 20.0) -> None:
     await until(lambda: all(reply.times for reply in replies), seconds)
 
 
-def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
+def log_of(store: FakeEtcd) -> list[Request]:
     """All requests that took effect, by the model's history: in tests that do not truncate."""
-    order = LogOrder(Keyspace(prefix))
+    order = LogOrder(Keyspace("/t"))
     items = [item for events in store.history_from(1) for item in order.items_of(events)]
     return [
         request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests

@@ -154,9 +154,9 @@ def hash_of(text: str) -> int:
 class Ran:
     """A proxy that has been there from the beginning: the whole history of a fake, applied."""
 
-    def __init__(self, store: FakeEtcd, prefix: str = "/t") -> None:
+    def __init__(self, store: FakeEtcd) -> None:
         self.machine = capture.new_machine(store.cluster_id)
-        self._order = LogOrder(Keyspace(prefix))
+        self._order = LogOrder(Keyspace("/t"))
         self._seen = 1
         self._store = store
 

@@ -93,20 +93,6 @@ def test_events_of_other_rights_are_judged_by_them() -> None:
     assert stranger.packets == told((CHANGED, "/b"), (CHANGED, "/c"))
 
 
-def test_each_client_gets_its_events_in_the_order_of_the_changes() -> None:
-    table = WatchTable()
-    once, lasting, below = Client(), Client(), Client()
-    table.data.add("/p/a", once)
-    table.children.add("/p", once)
-    table.children.add("/p/a", once)
-    table.add_lasting("/p", lasting, recursive=False)
-    table.add_lasting("/", below, recursive=True)
-    table.fire([TreeEvent(kind, "/p/a", OPEN, OPEN) for kind in (DELETED, CREATED, CHANGED)], 7)
-    assert once.packets == told((DELETED, "/p/a"), (CHILDREN, "/p"))
-    assert lasting.packets == told((CHILDREN, "/p"), (CHILDREN, "/p"))
-    assert below.packets == told((DELETED, "/p/a"), (CREATED, "/p/a"), (CHANGED, "/p/a"))
-
-
 def test_long_paths_are_not_kept_until_there_are_many() -> None:
     """They are made for all clients before the first one gets any."""
     table = WatchTable()
