@@ -170,6 +170,10 @@ class Sessions:
         is_alive = then - contact.keep_alive_sent < max(least, timeout)
         return is_alive and then - contact.ended < wait_of_others(timeout, contact.lease)
 
+    def _all_are_kept(self, contact: Contact) -> bool:
+        """Whether `is_kept` is true of the shortest timeout, and so of each."""
+        return self.is_kept(0, contact)
+
     # -- a session begins or continues here ------------------------------------------------------------------
 
     def open(
@@ -337,9 +341,7 @@ class Sessions:
         actions = Actions([], [])
         if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True
-        elif self._outage and self.is_kept(
-            0, contact
-        ):  # all sessions are; until then clients could not come back
+        elif self._outage and self._all_are_kept(contact):  # before that, clients could not come back
             self._outage = False
             self._start_anew(now)
         self._close_connections(now, contact, actions)
@@ -356,8 +358,8 @@ class Sessions:
 
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
-        if self.is_kept(0, contact):
-            return  # all are
+        if self._all_are_kept(contact):
+            return
         for session in self._by_id.values():
             if session.connection is not None and not self.is_kept(session.timeout_ms, contact):
                 actions.to_close.append(session.connection)

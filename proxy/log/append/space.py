@@ -71,7 +71,7 @@ class Rooms(NamedTuple):
     reserve: int = 0  # what makes the tree grow is refused, except the shares
     last: int = 0  # a request may take no more than it gives back, except from the shares
     shares_end: int = 0  # of clients only short deletes of nodes that exist, and ends of sessions
-    clients_end: int = 0  # of clients only ends of sessions
+    clients_end: int = 0  # of clients only ends of sessions; with less than half no session is continued
     surplus: int = 0  # so much more room ends what began with less: so it does not come and go
     #: All shares together: by so much the tree may still grow, and again for new ephemeral nodes.
     allowance: int = 0
