@@ -256,7 +256,8 @@ class Servers:
             [
                 ("a proxy is upgraded", partial(_upgrade, upgraded)),
                 ("a proxy restarts", ended.restart),
-                ("etcd restarts", self.etcd.restart),
+                # With its clients waiting, and on cores that others use, it took more than 30 s to end.
+                ("etcd restarts", partial(self.etcd.restart, timeout=180)),
                 ("a proxy is killed", partial(_kill, ended)),
                 ("etcd is compacted", partial(compact, self.etcd)),
                 ("etcd is killed", partial(_kill, self.etcd)),

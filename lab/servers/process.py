@@ -187,9 +187,9 @@ class ServerProcess:
         """Resume a paused process (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def restart(self) -> Self:
-        """stop() and start() on the same data and port."""
-        self.stop()
+    def restart(self, timeout: float = 30.0) -> Self:
+        """stop(timeout) and start() on the same data and port."""
+        self.stop(timeout)
         return self.start()
 
     def log_text(self) -> str:
