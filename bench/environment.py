@@ -39,8 +39,8 @@ def machine() -> dict[str, object]:
     }
 
 
-def speeds() -> dict[str, object]:
-    """How fast the machine is now, by small measurements.
+def speeds(places: int = _PLACES) -> dict[str, object]:
+    """How fast the machine is now, by small measurements. `places`: of the list of which it reads.
 
     The same commit gives other ratios on other machines: other tenants of the cores cost a program in Python
     more than one in Java. Raises BinaryMissing, StartFailed.
@@ -49,16 +49,16 @@ def speeds() -> dict[str, object]:
         fsync = _best(_FSYNCS, lambda: _written(file.fileno()))
     with EtcdServer() as etcd:
         txn = asyncio.run(_txn_seconds(etcd.endpoint))
-    found = (_loop_seconds() * 1e9, _gather_seconds() * 1e9, fsync * 1e6, txn * 1e6)
+    found = (_loop_seconds() * 1e9, _gather_seconds(places) * 1e9, fsync * 1e6, txn * 1e6)
     return {name: round(value) for name, value in zip(_SPEEDS, found, strict=True)}
 
 
-def here_and_now() -> dict[str, object]:
-    """The machine, and the versions of the servers that the harness starts.
+def here_and_now(places: int = _PLACES) -> dict[str, object]:
+    """The machine, its `speeds`, and the versions of the servers that the harness starts.
 
     Raises BinaryMissing, StartFailed.
     """
-    return {**machine(), "zookeeper": zookeeper_jar_version(), "etcd": etcd_version(), **speeds()}
+    return {**machine(), "zookeeper": zookeeper_jar_version(), "etcd": etcd_version(), **speeds(places)}
 
 
 def described(environment: Mapping[str, Any]) -> str:
@@ -90,16 +90,16 @@ def _loop_seconds() -> float:
     return _best(_TRIES, work) / _STEPS
 
 
-def _gather_seconds() -> float:
+def _gather_seconds(places: int) -> float:
     """A read of an object whose place in memory cannot be foreseen."""
-    objects = [float(number) for number in range(_PLACES)]
+    objects = [float(number) for number in range(places)]
     random.Random(1).shuffle(objects)
 
     def work() -> None:
         for _ in objects:  # counts a reference to each, in its own memory
             pass
 
-    return _best(3, work) / _PLACES
+    return _best(3, work) / places
 
 
 def _written(descriptor: int) -> None:

@@ -6,6 +6,16 @@ import pytest
 
 from bench.stages import pairs
 
+_SMALL = ["--workloads", "get", "--connections", "1", "--depth", "1", "--requests", "50", "--pairs", "1"]
+
+
+def checkout(root: Path, program: str) -> str:
+    """One whose bench.stages is this program."""
+    path = root / "bench" / "stages" / "__main__.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(program)
+    return str(root)
+
 
 def test_ratios_are_those_of_the_rounds() -> None:
     found = pairs.compared(
@@ -14,20 +24,23 @@ def test_ratios_are_those_of_the_rounds() -> None:
     assert found == {"get": (10.0, 5.0, [0.5, 0.9, 2.0])}
 
 
-@pytest.mark.parametrize(("most", "status"), [("1000", 0), ("0.001", 1)])
-def test_a_checkout_is_compared_with_itself(
-    most: str, status: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("microseconds", "status"), [(1e9, 0), (1e-3, 1)])
+def test_this_checkout_is_compared_with_another(
+    microseconds: float, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = ["--workloads", "get", "--connections", "1", "--depth", "1", "--requests", "50", "--pairs", "1"]
-    assert pairs.main([str(pairs.HERE), *small, "--most", most]) == status
+    other = checkout(
+        tmp_path,
+        "import json, sys\n"
+        "with open(sys.argv[sys.argv.index('--json') + 1], 'w') as file:\n"
+        f"    json.dump({{'get': {{'microseconds': {{'order': {microseconds}}}}}}}, file)\n",
+    )
+    assert pairs.main([other, *_SMALL]) == status
     assert "| get |" in capsys.readouterr().out
 
 
 def test_a_checkout_that_cannot_run_a_workload_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = tmp_path / "bench" / "stages" / "__main__.py"
-    program.parent.mkdir(parents=True)
-    program.write_text("raise SystemExit('no such workload')\n")
-    assert pairs.main([str(tmp_path), "--workloads", "get", "--pairs", "1"]) == 1
+    other = checkout(tmp_path, "raise SystemExit('no such workload')\n")
+    assert pairs.main([other, "--workloads", "get", "--pairs", "1"]) == 1
     assert capsys.readouterr().err == f"bench: bench.stages of {tmp_path}: no such workload\n"
