@@ -19,6 +19,8 @@ import grpc.aio
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.scheduler import LoadFileScheduling
 
 from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
@@ -42,11 +44,17 @@ TICK_TIME_MS = 500
 
 # A property has as many examples as `make test` has time for, and forty times as many in `make properties`. A
 # test that needs more than others takes a multiple of `hypothesis.settings.default.max_examples`. `make
-# unit` has a third.
-hypothesis.settings.register_profile("quick", deadline=None, print_blob=True, max_examples=8)
+# unit` has a fifth.
+hypothesis.settings.register_profile("quick", deadline=None, print_blob=True, max_examples=5)
 hypothesis.settings.register_profile("short", deadline=None, print_blob=True, max_examples=25)
 hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("short"), max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+if hypothesis.settings.get_current_profile_name() == "quick":
+    # Hypothesis draws a constant of our source now and then, for which it reads all of it: a second.
+    providers._get_local_constants = Constants
+
+# A context of TLS reads the system's authorities, if there are any: 50 ms each time.
+os.environ.setdefault("SSL_CERT_FILE", os.devnull)
 
 # The tests of what tests and measures, and of the repository: its documents, packages and deployments. `make
 # unit` is about the product.

@@ -19,7 +19,6 @@ from proxy.admin.facts import Facts
 from proxy.state.auth.digest import digest_identity
 from serve.admin_port import console_of
 from tests.console.consoles import ASSETS, alone, answered, create, place, text
-from tests.table import one_by_one
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
 _AMY = digest_identity(b"amy:secret")
@@ -211,35 +210,34 @@ async def test_the_list_of_proxies_says_how_far_a_copy_is_behind(monkeypatch: py
             assert (await operator.got("proxies"))["copy"] == shown
 
 
-@one_by_one(
-    ("name", "query", "status"),
-    [
-        ("node", {"path": "/\0"}, 404),
-        ("node", {"path": "//"}, 404),
-        ("node", {"path": "relative"}, 404),
-        ("node", {"path": "/" + "x" * 7000}, 404),
-        ("children", {"limit": "0"}, 400),
-        ("children", {"limit": "-1"}, 400),
-        ("children", {"limit": "²"}, 400),
-        ("children", {"limit": "9" * 5000}, 400),
-        ("children", {"limit": "999999"}, 200),
-        ("search", {}, 400),
-        ("search", {"text": "x" * 1001}, 400),
-        ("search", {"text": "x", "after": "/\0/\0"}, 200),
-        ("search", {"text": "x", "after": "none"}, 200),
-        ("search", {"text": "x", "path": "/none"}, 200),
-        ("sessions", {"after": "soon"}, 400),
-        ("sessions", {"after": "0x" + "f" * 17}, 400),
-        ("sessions/one", {}, 400),
-        ("sessions/one", {"id": "0x" + "f" * 16}, 404),
-        ("nothing", {}, 404),
-    ],
-)
-async def test_bad_queries(name: str, query: dict[str, str], status: int) -> None:
+_QUERIES: list[tuple[str, dict[str, str], int]] = [
+    ("node", {"path": "/\0"}, 404),
+    ("node", {"path": "//"}, 404),
+    ("node", {"path": "relative"}, 404),
+    ("node", {"path": "/" + "x" * 7000}, 404),
+    ("children", {"limit": "0"}, 400),
+    ("children", {"limit": "-1"}, 400),
+    ("children", {"limit": "²"}, 400),
+    ("children", {"limit": "9" * 5000}, 400),
+    ("children", {"limit": "999999"}, 200),
+    ("search", {}, 400),
+    ("search", {"text": "x" * 1001}, 400),
+    ("search", {"text": "x", "after": "/\0/\0"}, 200),
+    ("search", {"text": "x", "after": "none"}, 200),
+    ("search", {"text": "x", "path": "/none"}, 200),
+    ("sessions", {"after": "soon"}, 400),
+    ("sessions", {"after": "0x" + "f" * 17}, 400),
+    ("sessions/one", {}, 400),
+    ("sessions/one", {"id": "0x" + "f" * 16}, 404),
+    ("nothing", {}, 404),
+]
+
+
+async def test_bad_queries() -> None:
     async with alone() as (_, operator):
-        found, body = await operator.ask(name, None, **query)
-        assert found == status, body
-        assert ("error" in body) is (status != 200)
+        for name, query, status in _QUERIES:
+            found, body = await operator.ask(name, None, **query)
+            assert (found, "error" in body) == (status, status != 200), (name, query, body)
 
 
 async def test_the_documents_example_is_what_a_new_tree_answers() -> None:

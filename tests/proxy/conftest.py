@@ -6,7 +6,9 @@ from unittest import mock
 
 import pytest
 
-from proxy.config import parse
+from proxy.config import parse_with, parser
+
+_PARSER = parser()
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def complaint(no_environment: None, capsys: pytest.CaptureFixture[str]) -> Calla
 
     def complain(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            parse(arguments)
+            parse_with(_PARSER, arguments)
         assert ended.value.code == 2
         printed = capsys.readouterr()
         assert printed.out == ""
