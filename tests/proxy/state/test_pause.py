@@ -179,7 +179,7 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     first, second = World(), World()
     for world in (first, second):
         world.do(Create("/a", b""))
-        world.do(*(Create(f"/a/{number}", b"123") for number in range(3000)))
+        world.do(*(Create(f"/a/{number}", b"123") for number in range(1500)))
         world.do(Create("/zookeeper/quota/a", b""))
     quota = Multi(
         (
@@ -189,9 +189,9 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     )
     assert _compare(first, second, Ask(1, quota)) >= 2
     stats = second.nodes["/zookeeper/quota/a/zookeeper_stats"]
-    assert stats.data == b"count=3001,bytes=9000"
+    assert stats.data == b"count=1501,bytes=4500"
     assert _compare(first, second, Ask(1, Create("/a/more", b"1"))) == 0
-    assert stats.data == b"count=3002,bytes=9001"
+    assert stats.data == b"count=1502,bytes=4501"
 
 
 @pytest.mark.long
@@ -400,10 +400,10 @@ _LONG_NAMES = [
 
 
 def _with_long_names() -> World:
-    """60 children with names of 60,000 characters: few, and 3.6 MB."""
+    """60 children with names of 20,000 characters: few, and 1.2 MB."""
     world = _read_tree()
     for number in range(60):
-        world.do(Create(f"/a/b/{number:02}{'n' * 60_000}", flags=CreateMode.EPHEMERAL))
+        world.do(Create(f"/a/b/{number:02}{'n' * 20_000}", flags=CreateMode.EPHEMERAL))
     return world
 
 
@@ -411,23 +411,23 @@ def _with_long_names() -> World:
 @one_by_one(("opcode", "body"), _LONG_NAMES)
 def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool) -> None:
     world, client = _with_long_names(), Client(knows_keeper=keeper)
-    answer = _answer(world, client, AtOnce(Lengths(at_once=800)), opcode, body)
+    answer = _answer(world, client, AtOnce(Lengths(at_once=250)), opcode, body)
     assert isinstance(answer, tuple)
     assert answer[0] is TooLong
     assert not world.watches
     count = EXTENDED.reads[opcode].steps
     assert count is not None
-    assert count(world.reading, client, b"head" + body, 4) > 800
+    assert count(world.reading, client, b"head" + body, 4) > 250
     pause = Counting(100)
     assert isinstance(_answer(world, client, pause, opcode, body), bytes)
-    assert pause.calls >= 3_600_000 // (100 * BYTES_PER_STEP)
+    assert pause.calls >= 1_200_000 // (100 * BYTES_PER_STEP)
 
 
 @pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
 def test_names_that_are_too_many_for_one_reply_are_refused(
     opcode: int, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.state.bounded.MOST", 2 << 20)
+    monkeypatch.setattr("proxy.state.bounded.MOST", 1 << 20)
     world, client = _with_long_names(), Client(knows_keeper=True)
     answer = _answer(world, client, Counting(100), opcode, body)
     if opcode == OpCode.MULTI_READ:  # the answer of a part

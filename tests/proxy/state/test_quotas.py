@@ -195,7 +195,7 @@ def _set_and_unset(servant: Servant, path: str) -> bytes | None:
     return counted
 
 
-@pytest.mark.parametrize("others", [0, 20_000])
+@pytest.mark.parametrize("others", [0, 5000])
 def test_a_quota_that_comes_and_goes_is_counted_once(others: int) -> None:
     servant = Servant("/a", *(f"/a/{number}" for number in range(2000)))
     for number in range(others):

@@ -159,7 +159,7 @@ def test_what_comes_is_decrypted_and_comes_whole(tmp_path: Path) -> None:
 
 def test_who_is_not_read_from_cannot_send_much(tmp_path: Path) -> None:
     async def send() -> None:
-        data = bytes(40 << 20)
+        data = bytes(20 << 20)
         async with _accepting(tmp_path) as (port, authority, taken):
             context = authority.client_context()
 
