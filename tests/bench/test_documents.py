@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.documents import DOCUMENTS, filled, main
-from bench.errors import BenchError
+from bench.documents import DOCUMENTS, main
 from bench.report import as_json
 from bench.run import Outcome, Results
 from bench.workloads import Cell
 
-TEXT = "<!-- results: one -->\nold\n<!-- end -->\nBetween.\n<!-- results: two -->\n<!-- end -->\n"
 ENVIRONMENT = {
     "arguments": "--quick",
     "time": "2026-11-21T15:31:45+00:00",
@@ -52,17 +50,3 @@ def test_documents_follow_results(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["--results", str(tmp_path / "result"), "--root", str(tmp_path)]) == 1
     assert "result is no folder" in capsys.readouterr().err
     assert "| get | 1 x 1 | 100 | 100 | 1.00 |" in (tmp_path / "README.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (TEXT.replace("two", "four"), "'four' is none of one, two"),
-        ("<!-- results: one -->\n<!-- results: two -->\n<!-- end -->\n", "'one' has no end"),
-        ("<!-- results: one -->\n", "has no end"),
-    ],
-)
-def test_a_bad_mark_is_an_error(text: str, reason: str) -> None:
-    assert filled(TEXT, {"one": "1", "two": "2"}).count("\n") == 7
-    with pytest.raises(BenchError, match=reason):
-        filled(text, {"one": "", "two": ""})

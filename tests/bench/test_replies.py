@@ -24,12 +24,6 @@ def test_counts_at_every_split(sizes: tuple[int, ...]) -> None:
         assert first + checker.feed(data[split:]) == count
 
 
-def test_counts_byte_by_byte() -> None:
-    checker = ReplyChecker((SIZE,))
-    data = b"".join(reply(i + 1) for i in range(3))
-    assert [checker.feed(data[i : i + 1]) for i in range(len(data))].count(1) == 3
-
-
 def test_counts_a_long_chunk_whose_xids_wrap() -> None:
     checker = ReplyChecker((SIZE,))
     assert checker.feed(b"".join(reply(i + 1) for i in range(10))) == 10

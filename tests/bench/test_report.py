@@ -34,12 +34,6 @@ def results() -> Results:
     }
 
 
-def test_under_each_table_stands_the_machine() -> None:
-    shown = tables(results(), "2 slow cores.").split("\n\n")
-    assert [text.startswith("| workload") for text in shown] == [True, False, False] * 2
-    assert shown[2] == shown[5] == "2 slow cores."
-
-
 def test_speed_table() -> None:
     head, _, row = tables(results(), "").splitlines()[:3]
     named = dict(zip(head.split("|"), row.split("|"), strict=True))

@@ -42,8 +42,3 @@ def test_what_is_no_history_is_refused_in_one_line(
     path.write_text(content)
     assert main([str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "absent")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

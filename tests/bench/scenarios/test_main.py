@@ -6,25 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.scenarios import Table, markdown
+from bench.scenarios import Table
 from bench.scenarios.__main__ import SCENARIOS, main
 
 #: What is measured of the machine has a test of its own, and takes seconds for each scenario.
 _FACTS = dict.fromkeys(("cores", "zookeeper", "etcd", "python", "time"), "any")
-
-
-def test_a_table_shows_three_digits_that_count() -> None:
-    table = Table(
-        "A title", ["server", "op/s", "ms"], [["zketcd", 12345.6, 0.012345], ["other", 1000000, 12.3]]
-    )
-    assert markdown(table).splitlines() == [
-        "### A title",
-        "",
-        "| server | op/s | ms |",
-        "| --- | --: | --: |",
-        "| zketcd | 12,346 | 0.0123 |",
-        "| other | 1,000,000 | 12.3 |",
-    ]
 
 
 @pytest.mark.real
@@ -64,15 +50,3 @@ def test_a_scenario_that_fails_is_told_and_the_others_run(
     assert "idle: BrokenPipeError('gone')" in capsys.readouterr().err
     found = {name: entry["environment"]["scale"] for name, entry in json.loads(path.read_text()).items()}
     assert found == {"memory": 1.0, "delay": 0.5}, "figures of other scenarios stay"
-
-
-@pytest.mark.parametrize("content", ["nonsense", "[]", '{"results": []}'])
-def test_another_file_is_not_overwritten(
-    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "figures.json"
-    path.write_text(content)
-    with pytest.raises(SystemExit):
-        main(["idle", "--json", str(path)])
-    assert str(path) in capsys.readouterr().err
-    assert path.read_text() == content

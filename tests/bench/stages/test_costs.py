@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.stages.cases import Case, run
-from bench.stages.costs import CASES, Cost, cost_of, read, table
+from bench.stages.costs import CASES, Cost, cost_of, read
 
 COSTS = read((Path(__file__).parent / "costs.txt").read_text())
 # Bytes depend on how well the random ids of sessions compress: by up to a hundredth from run to run.
@@ -61,10 +61,3 @@ def test_watches_that_do_not_fire_cost_next_to_nothing() -> None:
     cases = (Case("mixed", 64, 32), Case("mixed", 64, 32, 10_000))
     without, watched = (sum(run(case, 16, 4, counting=True).calls()) for case in cases)
     assert watched < 1.1 * without
-
-
-def test_a_table_is_read_as_it_was_written() -> None:
-    costs = {case: Cost(*(number / 8 for number in range(len(Cost._fields)))) for case in CASES}
-    assert read(table(costs.items())) == costs
-    with pytest.raises(ValueError, match="other columns"):
-        read("name  txns\n")

@@ -1,17 +1,7 @@
 """Whose work it is, by the modules of callbacks and tasks."""
 
-import importlib.util
-
-import pytest
-
 from bench.stages.cases import Case, run
-from bench.stages.loop import CALLBACKS, TASKS
 from bench.stages.meter import OF_THE_PROXY, OTHER
-
-
-@pytest.mark.parametrize("module", [*CALLBACKS, *TASKS])
-def test_each_module_is_there(module: str) -> None:
-    assert importlib.util.find_spec(module) is not None
 
 
 def test_hardly_anything_is_left_over() -> None:

@@ -9,14 +9,6 @@ from bench.stages import pairs
 _SMALL = ["--workloads", "get", "--connections", "1", "--depth", "1", "--requests", "50", "--pairs", "1"]
 
 
-def checkout(root: Path, program: str) -> str:
-    """One whose bench.stages is this program."""
-    path = root / "bench" / "stages" / "__main__.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(program)
-    return str(root)
-
-
 def test_ratios_are_those_of_the_rounds() -> None:
     found = pairs.compared(
         [({"get": 10.0}, {"get": 5.0}), ({"get": 20.0}, {"get": 18.0}), ({"get": 1.0}, {"get": 2.0})]
@@ -28,19 +20,12 @@ def test_ratios_are_those_of_the_rounds() -> None:
 def test_this_checkout_is_compared_with_another(
     microseconds: float, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = checkout(
-        tmp_path,
+    program = tmp_path / "bench" / "stages" / "__main__.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(
         "import json, sys\n"
         "with open(sys.argv[sys.argv.index('--json') + 1], 'w') as file:\n"
-        f"    json.dump({{'get': {{'microseconds': {{'order': {microseconds}}}}}}}, file)\n",
+        f"    json.dump({{'get': {{'microseconds': {{'order': {microseconds}}}}}}}, file)\n"
     )
-    assert pairs.main([other, *_SMALL]) == status
+    assert pairs.main([str(tmp_path), *_SMALL]) == status
     assert "| get |" in capsys.readouterr().out
-
-
-def test_a_checkout_that_cannot_run_a_workload_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = checkout(tmp_path, "raise SystemExit('no such workload')\n")
-    assert pairs.main([other, "--workloads", "get", "--pairs", "1"]) == 1
-    assert capsys.readouterr().err == f"bench: bench.stages of {tmp_path}: no such workload\n"

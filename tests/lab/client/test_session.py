@@ -1,4 +1,4 @@
-"""The client on real ZooKeeper, and what it does when a server misbehaves."""
+"""What the client does when a server misbehaves."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,31 +8,10 @@ import pytest
 
 from codec import client as zk
 from codec.jute import pack_buffer
-from lab.client.session import (
-    Address,
-    ConnectionLost,
-    Session,
-    connect,
-)
-from lab.servers import ZooKeeperServer
-from lab.servers.ports import free_port
+from lab.client.session import Address, ConnectionLost, Session
 
 _LIMIT_S = 60.0
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@pytest.fixture
-def address(zookeeper_server: ZooKeeperServer) -> Address:
-    return Address("127.0.0.1", zookeeper_server.port)
-
-
-async def test_connect_takes_the_first_server_that_answers(address: Address) -> None:
-    nobody = Address("127.0.0.1", free_port())
-    session = await connect([nobody, address], 0)
-    assert session.address == address
-    await session.close()
-    with pytest.raises(ConnectionLost, match=f"no session at {nobody}: "):
-        await connect([nobody], timeout_s=0.0)
 
 
 @asynccontextmanager
@@ -79,25 +58,3 @@ async def test_a_server_that_falls_silent_or_never_greets_is_given_up() -> None:
 
 async def _deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (pack_buffer((99).to_bytes(4) + bytes(12)), "a reply with xid 99 answers nothing"),
-        (pack_buffer(bytes(3)), "a reply of 3 bytes"),
-        (pack_buffer((1).to_bytes(4) + bytes(12)), "malformed"),
-    ],
-)
-async def test_a_server_that_sends_nonsense_is_given_up(reply: bytes, reason: str) -> None:
-    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly(4)
-        writer.write(_greeting(60_000))
-        await reader.readuntil(b"/a")
-        writer.write(reply)
-        await reader.read()
-
-    async with asyncio.timeout(_LIMIT_S), _server(nonsense) as address:
-        session = await Session.open(address)
-        with pytest.raises(ConnectionLost, match=reason):
-            await session.call(zk.get("/a"))

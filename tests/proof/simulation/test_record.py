@@ -49,13 +49,3 @@ def test_a_file_of_other_code_is_refused(
     monkeypatch.setattr(record, "code", lambda: "other")
     with pytest.raises(BadRecord, match="line 1: the code has changed"):
         record.read(file)
-
-
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "worlds.jsonl"
-    assert record.read(file) == {}
-    file.write_text('{"seed": 1}\n')
-    with pytest.raises(BadRecord, match="line 1"):
-        record.read(file)
-    with pytest.raises(SystemExit):
-        main(["--record", str(file)])

@@ -16,7 +16,6 @@ from proof.simulation.sometimes import (
     OVER_BUDGET,
     RELOAD_IN_WRITE,
     WHOLE_AGAIN,
-    never_taken,
 )
 
 
@@ -30,13 +29,6 @@ def test_a_world_counts_what_it_takes() -> None:
     assert CARRY_OVER not in lacking([long])
     assert lacking([long]) == [branch for branch in BRANCHES if branch not in outcome.branches]
     assert lacking([long._replace(kind="calm")]) == []
-
-
-def test_what_was_never_taken_is_named_after_enough_hours() -> None:
-    taken = dict.fromkeys(BRANCHES[1:], 1)
-    assert never_taken(taken, ENOUGH_HOURS) == [BRANCHES[0]]
-    assert never_taken(taken, ENOUGH_HOURS / 2) == []
-    assert never_taken(dict.fromkeys(BRANCHES, 1), ENOUGH_HOURS) == []
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """A short run on real processes: nothing is wrong, and a mistake would be seen."""
 
 import asyncio
-from collections import Counter
 
 import pytest
 
 from proof.history.records import Disconnected, Event, Invoked, Replied
 from proof.torture.cluster import Cluster
-from proof.torture.judge import LEASE, LOADED
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, Totals, torture
 
@@ -38,16 +36,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
         totals = asyncio.run(torture(cluster, options, lambda judged, _lines: rounds.append(judged)))
     (judged,) = rounds
     return totals, judged
-
-
-def test_the_summary_says_why_findings_were_set_aside() -> None:
-    totals = Totals(aside=Counter({LOADED: 3, LEASE: 1}))
-    assert totals.lines()[-3:] == [
-        "4 findings set aside",
-        f"3 of them: {LOADED}",
-        f"1 of them: {LEASE}",
-    ]
-    assert Totals().lines()[-1] == "0 findings set aside"
 
 
 def test_no_promise_is_broken(run: tuple[Totals, Judged]) -> None:
