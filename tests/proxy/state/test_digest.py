@@ -11,9 +11,9 @@ from pipeline.formats.snapshot import SnapshotReader, check_seal
 from proxy.state.budgets import Budgets
 from proxy.state.digest import Digest, node_hash, session_hash, whole
 from proxy.state.node import FullNode, Node, make_node
-from proxy.state.pause import Lengths, Pause
 from proxy.state.sessions import Session
 from tests.pipeline.trees import SAMPLES
+from tests.proxy.state.test_pause import Counting
 
 _FIELDS = ("owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion")
 
@@ -85,17 +85,9 @@ def test_very_large_nodes_are_hashed_with_pauses() -> None:
     nodes = {f"/{number}": make_node(bytes(1 << 20), OPEN_ACL, *[0] * 9) for number in range(8)}
     for each in nodes.values():
         assert each.size == 1 << 20
-    digest, pause = Digest(Budgets()), Counting(Lengths(every=512))
+    digest, pause = Digest(Budgets()), Counting(512)
     for path, each in nodes.items():
         digest.touch(path, each, pause)
     assert pause.calls == 4
     digest.settle(nodes, pause)
     assert pause.calls == 8
-
-
-class Counting(Pause):
-    calls = 0
-
-    def __call__(self) -> None:
-        super().__call__()
-        self.calls += 1

@@ -20,6 +20,7 @@ from proxy.state.quotas import QuotaLimits, Quotas, check, read_limits
 from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
+from tests.proxy.state.test_pause import Counting
 from tests.proxy.state.world import Ask, World, all_pages, assert_sound, reloaded, request_of
 from tests.table import one_by_one
 
@@ -67,13 +68,6 @@ def test_the_root_has_no_quota_nor_has_what_is_gone() -> None:
     servant.delete(_STATS.format("/a"))
     servant.tx.commit()
     assert not servant.tree.quotas
-
-
-def test_only_a_quotas_own_stats_node_has_no_size() -> None:
-    servant = Servant("/a", "/a/zookeeper_stats", quota="/a")
-    servant.put("/a/zookeeper_stats", bytes(100))
-    servant.tx.commit()
-    assert full_node(servant.tree.nodes, _STATS.format("/a")).data == b"count=2,bytes=105"
 
 
 def test_a_node_with_the_name_of_limits_elsewhere_makes_no_quota() -> None:
@@ -345,16 +339,8 @@ def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: QuotaLim
 
 
 def test_very_many_limits_are_read_with_pauses() -> None:
-    class Counting(Pause):
-        calls = 0
-
-        @override
-        def __call__(self) -> None:
-            super().__call__()
-            self.calls += 1
-
     world = World()
-    pause = world.machine.transaction.pause = Counting(Lengths(every=16))
+    pause = world.machine.transaction.pause = Counting(16)
     world.do(Create("/zookeeper/quota/a"), Create("/zookeeper/quota/a/zookeeper_limits", b"=1," * 3200))
     assert pause.calls >= 200
     assert world.machine.tree.quotas["/a"].limits == QuotaLimits()

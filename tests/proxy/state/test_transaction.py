@@ -11,7 +11,6 @@ from proxy.state.machine import Machine
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
-from schema.entry import Rules
 from schema.paths import parent_of
 from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.state.world import all_pages, assert_sound
@@ -88,20 +87,6 @@ def test_what_is_taken_back_was_never_there(change: str, after: str) -> None:
     assert all_pages(machine) == before
 
 
-@one_by_one("change", CHANGES)
-def test_what_is_committed_stays(change: str) -> None:
-    machine, tx = _prepared()
-    for node in tx.nodes.values():  # what is kept packed must not stay as it was
-        node.stat()
-        node.names()
-    _change(tx, change)
-    after = all_pages(machine)
-    tx.commit()
-    tx.rollback()
-    assert all_pages(machine) == after
-    assert_sound(machine)
-
-
 def test_ttl_nodes_are_counted_unless_the_request_is_taken_back() -> None:
     _, tx = _prepared()
     for end, expected in ((tx.rollback, (0, 0)), (tx.commit, (1, 1))):
@@ -123,13 +108,6 @@ def test_events_have_the_acls_of_the_node_and_of_its_parent() -> None:
     ]
 
 
-def test_nothing_is_collected_for_nobody() -> None:
-    _, tx = _prepared()
-    tx.watched = False
-    _change(tx, "create", "set", "delete", "close")
-    assert tx.events == []
-
-
 @pytest.mark.parametrize("field", ["version", "aversion"])
 def test_versions_go_round_as_javas(field: str) -> None:
     machine, tx = _prepared()
@@ -139,19 +117,3 @@ def test_versions_go_round_as_javas(field: str) -> None:
     _change(tx, "set acl" if field == "aversion" else "set")
     assert getattr(node, field) == -(2**31) + (field == "version")
     assert_sound(machine)
-
-
-def test_the_rules_are_the_entrys() -> None:
-    _, tx = _prepared()
-    for rules in range(16):
-        tx.enter("x", 1, rules)
-        assert tx.sender.extended_types is bool(rules & Rules.EXTENDED_TYPES)
-        assert tx.sender.enforces_quota is bool(rules & Rules.ENFORCE_QUOTA)
-        assert tx.reserves("/keeper/x") is bool(rules & Rules.KEEPER)
-        assert ("x509" in tx.sender.schemes) is bool(rules & Rules.X509)
-    assert tx.reserves("/keeper")
-    assert tx.reserves("/keeper/x")
-    assert not tx.reserves("/keepers")
-    assert not tx.reserves("/p/keeper")
-    tx.create("/keeper", "/", tx.nodes["/"], b"", OPEN, 0)
-    assert not tx.reserves("/keeper/x")

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import override
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket, NullString
@@ -22,7 +21,7 @@ from codec.packets import (
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import PARTS, PLAIN
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER
-from proxy.state.pause import Pause
+from tests.proxy.state.test_pause import Counting
 from tests.table import one_by_one
 
 _END = MULTI_HEADER.pack(-1, True, -1)
@@ -48,14 +47,7 @@ _CAREFUL: dict[int, Callable[[Reader], Any]] = {
 
 @pytest.mark.long
 def test_few_parts_with_long_acls_are_decoded_with_pauses() -> None:
-    class Counting(Pause):
-        calls = 0
-
-        @override
-        def __call__(self) -> None:
-            self.calls += 1
-
-    pause = Counting()
+    pause = Counting(512)
     part = MULTI_HEADER.pack(OpCode.CREATE, False, -1) + pack_string("/a") + pack_buffer(b"")
     acl = pack_acls([Acl(31, "ip", f"10.0.0.{number}") for number in range(250)])
     packet = (part + acl + INT.pack(0)) * 20 + _END

@@ -14,8 +14,9 @@ from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.reads import get_children, get_children2
 from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
-from proxy.state.pause import AtOnce, Pause, TooLong
+from proxy.state.pause import AtOnce, TooLong
 from proxy.state.rights import rights_of
+from tests.proxy.state.test_pause import Counting
 from tests.table import one_by_one
 
 _EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
@@ -120,16 +121,10 @@ def test_the_log_goes_on_behind_lists_of_names_alone() -> None:
 
 def test_long_ids_of_an_acl_are_sent_with_pauses() -> None:
     """Else 500 of them, which no pause of entries is between, hold the loop."""
-    pauses = []
-
-    class Counting(Pause):
-        def __call__(self) -> None:
-            super().__call__()
-            pauses.append(self)
-
+    pause = Counting(512)
     acl = tuple(Acl(perms, "digest", "u:" + "x" * 8000) for perms in range(500))
-    assert pack_acls(acl, OfEntries(Counting())) == pack_acls(acl)
-    assert len(pauses) > 50
+    assert pack_acls(acl, OfEntries(pause)) == pack_acls(acl)
+    assert pause.calls > 50
 
 
 def test_one_long_id_of_an_acl_takes_as_long_as_many_entries() -> None:
