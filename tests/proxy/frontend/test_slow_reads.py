@@ -42,18 +42,6 @@ def slowed(longest: int) -> Client:
     return client
 
 
-def test_slow_reads_of_two_clients_take_turns_with_the_log(client: Client) -> None:
-    second = connected(client.host)
-    for each in (client, second):
-        each.connection.data_received(_LIST)
-    held: list[int] = []
-    while not (client.transport.writes[-1:] and len(held) > 40):
-        held.append(client.host.holds)
-        client.loop.turn()
-    assert max(held) == 1, "one at a time"
-    assert [client.xids(), second.xids()] == [[1], [1]]
-
-
 def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
     loop, clock = FakeLoop(), FakeClock(step=1.0)  # each look at the clock ends a slice
     gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
@@ -377,22 +365,6 @@ def test_of_names_that_did_not_change_meanwhile_the_packed_ones_are_kept(listing
     listing.received()
     listing.connection.data_received(_LIST)
     assert listing.xids() == [1], "at once"
-
-
-def test_the_log_waits_for_a_list_before_a_write_that_it_has(listing: Client) -> None:
-    """Reads between the two see the state before the write."""
-    listing.connection.data_received(_create(2, "/first") + _LIST + _create(3, "/late"))
-    assert len(listing.host.pending) == 2
-    listing.host.commit(1)
-    xids: list[int] = []
-    while 1 not in xids:
-        assert listing.host.holds == 1
-        listing.loop.turn()
-        xids += listing.xids()
-    assert xids == [2, 1]
-    assert listing.host.holds == 0
-    listing.commit()
-    assert listing.xids() == [3]
 
 
 def test_a_list_that_is_refused_while_it_is_packed_leaves_no_watch() -> None:
