@@ -14,7 +14,7 @@ from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab import records
-from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetAcl, SetData
+from lab.oracle.requests import Create, Multi, RemoveRecursive, SetAcl, SetData
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_children, pack_names
 from proxy.state.ops import EXTENDED
@@ -125,15 +125,6 @@ def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[Create]:
     return [Create(f"/node-{number:06d}", b"x", flags=flags) for number in range(count)]
 
 
-@pytest.mark.parametrize("last", [Delete("/node-000000"), Delete("/never")], ids=["done", "failing"])
-def test_a_large_multi_is_done_with_pauses(last: Delete) -> None:
-    first, second = World(), World()
-    many = Multi((*_creates(2000), last))
-    assert _compare(first, second, Ask(1, many)) >= 8
-    small = Multi(tuple(_creates(3)))
-    assert _compare(first, second, Ask(1, small)) == 0
-
-
 @pytest.mark.parametrize("cut", [1, 13, 20_000])
 def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> None:
     request = request_of(Ask(1, Multi(tuple(_creates(2000)))))
@@ -162,36 +153,6 @@ def test_the_acl_of_a_large_node_is_set_with_a_pause_and_without_copies_of_its_d
     data = second.nodes["/large"].data
     _compare(first, second, Ask(1, of))
     assert second.nodes["/large"].data is data
-
-
-@pytest.mark.parametrize("end", ["by its client", "by its proxy"])
-def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
-    first, second = World(), World()
-    for world in (first, second):
-        world.do(Multi(tuple(_creates(1025, CreateMode.EPHEMERAL))), session=2)
-    said: Said = Ask(2, CloseSession()) if end == "by its client" else Expire(2)
-    assert _compare(first, second, said) >= 2
-    assert 2 not in second.machine.sessions
-    assert not second.machine.tree.ephemerals
-
-
-def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
-    first, second = World(), World()
-    for world in (first, second):
-        world.do(Create("/a", b""))
-        world.do(*(Create(f"/a/{number}", b"123") for number in range(1500)))
-        world.do(Create("/zookeeper/quota/a", b""))
-    quota = Multi(
-        (
-            Create("/zookeeper/quota/a/zookeeper_limits", b"count=5,bytes=6"),
-            Create("/zookeeper/quota/a/zookeeper_stats", b""),
-        )
-    )
-    assert _compare(first, second, Ask(1, quota)) >= 2
-    stats = second.nodes["/zookeeper/quota/a/zookeeper_stats"]
-    assert stats.data == b"count=1501,bytes=4500"
-    assert _compare(first, second, Ask(1, Create("/a/more", b"1"))) == 0
-    assert stats.data == b"count=1502,bytes=4501"
 
 
 @pytest.mark.long
