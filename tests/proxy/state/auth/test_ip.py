@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.state.auth.ip import IP, java_address
-from proxy.state.auth.scheme import Identity, Remote, Settings
 from tests.proxy.state.auth.matching import matches
 from tests.table import one_by_one
 
@@ -31,12 +30,6 @@ def test_an_entry_is_a_network(drawn: tuple[Address, Address, int]) -> None:
     for address in (base, far, inside):
         assert matches(IP, text(address), f"{text(base)}/{bits}") is (address in network)
     assert matches(IP, text(base), text(base))
-
-
-def test_addresses_of_the_two_kinds_never_match() -> None:
-    assert not matches(IP, "::1", "0.0.0.0/0")
-    assert not matches(IP, "1.2.3.4", "::/0")
-    assert not matches(IP, "no address", "::/0")
 
 
 _TAKEN = """
@@ -70,10 +63,3 @@ def test_entries_of_acls() -> None:
 )
 def test_an_address_is_written_as_java_does(text: str, java: str) -> None:
     assert java_address(text) == java
-
-
-def test_every_client_has_its_address_and_may_prove_it_again() -> None:
-    remote = Remote("10.0.0.7")
-    assert IP.on_connect(remote, Settings()) == (Identity("ip", "10.0.0.7"),)
-    assert IP.authenticate(None, remote, Settings()) == (Identity("ip", "10.0.0.7"),)
-    assert not IP.proves  # the scheme auth does not stand for it
