@@ -199,7 +199,8 @@ class World:
 
     def _log(self) -> Iterator[str]:
         pending = self.client.host.pending
-        new = [each for each in pending if not any(each is known for known in self.in_log)]
+        known = set(map(id, self.in_log))
+        new = [each for each in pending if id(each) not in known]
         self.in_log = pending
         if new:
             lines = [Line(getattr(each, "xid", 0), OpCode(each.opcode).name) for each in new]

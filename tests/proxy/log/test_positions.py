@@ -102,7 +102,7 @@ async def test_all_readers_come_to_the_states_of_a_follower(seed: int) -> None:
         log.grow(25)
         log.settle()
         newest = log.note()
-        for upto in log.chance.sample(list(log.states), 10 if turn < 2 else 0):
+        for upto in log.chance.sample(list(log.states), 5 if turn < 2 else 0):
             assert _state(await log.loaded(Wanted(upto=upto))) == log.states[upto]
         assert _state(await log.loaded()) == _state(newest)
         assert _state(await log.loaded(Wanted(entries=newest.entries - 1))) != _state(newest)

@@ -1,5 +1,6 @@
 """The state as pages, and what is no whole state."""
 
+from functools import cache
 from random import Random
 
 import pytest
@@ -17,6 +18,7 @@ from tests.proxy.state.world import CLUSTER, World, all_pages, assert_sound, rel
 from tests.table import one_by_one
 
 
+@cache
 def _world() -> World:
     """Of every kind something, and more than a page."""
     world = World((1, 2, 1 << 62))
