@@ -143,8 +143,16 @@ def _flood(world: World, bodies: Iterator[tuple[int, bytes]], identities: tuple[
         world.open()
 
 
-@pytest.mark.parametrize("identities", [(), _IDENTITIES], ids=["", "long identities"])
-@pytest.mark.parametrize("free", [2.5, 0.5])
+@pytest.mark.parametrize(
+    ("free", "identities"),
+    [
+        pytest.param(2.5, (), marks=pytest.mark.long),
+        (2.5, _IDENTITIES),
+        (0.5, ()),
+        pytest.param(0.5, _IDENTITIES, marks=pytest.mark.long),
+    ],
+    ids=["2.5", "2.5, long identities", "0.5", "0.5, long identities"],
+)
 def test_no_mixture_of_requests_makes_etcd_full(free: float, identities: tuple[Identity, ...]) -> None:
     world = World(free)
     _flood(world, _bodies(world), identities)

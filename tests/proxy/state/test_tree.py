@@ -77,7 +77,7 @@ def test_what_was_large_once_does_not_keep_its_room(owner: int) -> None:
     machine = new_machine(1)
     tx = Transaction(machine.tree, machine.sessions, machine.digest)
     tx.enter("home", 1000, 0)
-    paths = [f"/p/{number}" for number in range(20_000)]
+    paths = [f"/p/{number}" for number in range(30_000)]
     tx.create("/p", ROOT, tx.nodes[ROOT], b"", OPEN, 0)
     for path in paths:
         tx.create(path, "/p", tx.nodes["/p"], b"", OPEN, owner)
