@@ -28,7 +28,7 @@ from proxy.log.follow.watch_guard import WatchGuard
 _ALLOWED = 1.0  # seconds that writes may wait longer than etcd's own
 # Up to a second passes until a proxy whose clients neither write nor sync asks etcd for new entries.
 _ALLOWED_EVENTS = 2.0
-_INTERVAL = 0.05  # seconds between two requests of a client
+_INTERVAL = 0.1  # seconds between two requests of a client
 _FAULT, _SETTLE = 8.0, 3.0  # seconds
 
 

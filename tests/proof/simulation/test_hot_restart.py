@@ -15,7 +15,7 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import ServedSession
 from proxy.state.pause import LENGTHS
 
-_HOURS = 0.03
+_HOURS = 0.02
 
 
 class _Counted(Simulation):
@@ -80,8 +80,8 @@ def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:
 def test_a_client_that_returns_amid_a_restart_and_loses_its_watches_is_found() -> None:
     """In short worlds; the usual ones are those of `test_planted`."""
     (fault,) = [each for each in read_planted() if each.name == "a handover misses who came meanwhile"]
-    right = simulate(1, _HOURS / 2, tuple(fault.faults))
+    right = simulate(1, 0.015, tuple(fault.faults))
     assert right.violations == []
     assert BETWEEN in right.branches
     with planted(fault) as source:
-        assert hunt_in(source, Hunt("stormy", 1, 3, _HOURS / 2, fault.faults)) is not None
+        assert hunt_in(source, Hunt("stormy", 1, 3, 0.015, fault.faults)) is not None

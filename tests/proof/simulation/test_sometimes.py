@@ -43,7 +43,7 @@ def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch:
 
 def test_a_small_etcd_comes_back_by_what_clients_delete() -> None:
     """Its quota is a knob. The tree meets the reserve again and again, and etcd is never full."""
-    world = Simulation(402, 0.12, ("kill a proxy",))
+    world = Simulation(402, 0.08, ("kill a proxy",))
     assert world.knobs.quota < 1_000_000
     outcome = world.run()
     assert outcome.violations == []
