@@ -15,6 +15,7 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from lab.servers.zookeeper import jar_folder, java_program, zookeeper_jars
+from tests.clients.spark import SHORT_LIVED
 
 
 class Jvm:
@@ -80,7 +81,7 @@ def _launched() -> Iterator[Jvm]:
         port=0,
         classpath=os.pathsep.join(map(str, [*_libraries(), *zookeeper_jars()])),
         javaopts=[
-            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *("-Xmx256m", *SHORT_LIVED.split()),
             "-Dorg.apache.logging.log4j.level=OFF",
         ],
         java_path=java_program(),

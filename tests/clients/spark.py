@@ -12,8 +12,10 @@ from lab.servers.zookeeper import jar_folder, java_program
 # What Spark's launcher gives every JVM of Java 17.
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")
 
-#: Options of a JVM that lives for seconds.
-SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+#: Options of a JVM that lives for seconds: one collector, one compiler, and classes of jars are not verified.
+SHORT_LIVED = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 _JAVA_OPTIONS = (
     *("-Xmx192m", *SHORT_LIVED.split(), "-Djdk.reflect.useDirectMethodHandle=false"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, "sun.nio.ch")),

@@ -11,6 +11,7 @@ from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import ZooKeeperServer, wait_until, zookeeper_classpath
 from lab.servers.process import ServerProcess
 from lab.servers.zookeeper import java_program
+from tests.clients.spark import SHORT_LIVED
 from tests.conftest import TICK_TIME_MS
 
 
@@ -227,7 +228,7 @@ def _zkcli(*servers: ServerProcess) -> Iterator[_Session]:
     # Without JLine, zkCli reads plain lines and prints no prompt.
     jars = [jar for jar in zookeeper_classpath().split(os.pathsep) if "jline" not in jar]
     command = [
-        *(java_program(), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"),
+        *(java_program(), "-Xmx64m", *SHORT_LIVED.split(), "-Dfile.encoding=UTF-8"),
         *("-Dorg.apache.logging.log4j.level=OFF", "-cp", os.pathsep.join(jars)),
         *("org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", addresses),
     ]

@@ -16,6 +16,7 @@ from lab.servers.four_letter import four_letter_word
 from lab.servers.kerberos import REALM
 from lab.servers.process import ServerProcess
 from lab.servers.zookeeper import java_program
+from tests.clients.spark import SHORT_LIVED
 from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
@@ -85,7 +86,7 @@ def _java(port: int, jaas: Path, kdc: Kdc, *command: str) -> str:
     done = subprocess.run(
         [
             java_program(),
-            "-XX:TieredStopAtLevel=1",
+            *SHORT_LIVED.split(),
             "-Dorg.apache.logging.log4j.level=WARN",
             f"-Djava.security.auth.login.config={jaas}",
             f"-Djava.security.krb5.conf={kdc.configuration}",
