@@ -34,6 +34,7 @@ from tests.proxy.log.proxies import until
 def _assert_same(url: str, seen: list[Seen]) -> None:
     for each in seen:
         assert state(url, f"0x{each.zxid:x}") == each.nodes
+    for each in (seen[0], seen[-1]):
         assert state(url, each.time) == each.nodes
 
 
@@ -68,7 +69,7 @@ def test_every_state_is_the_one_that_clients_saw(
     assert any(name.endswith(".paths") for name in store_of(archive.url).list())
     _assert_same(archive.url, seen)
     assert archive.run("archive", "verify", archive.url)[0] == 0
-    _assert_histories(archive, writer, Random(1).sample(sorted(writer.history), 12))
+    _assert_histories(archive, writer, Random(1).sample(sorted(writer.history), 4))
     _assert_damage_is_found(archive)
 
 
