@@ -13,8 +13,8 @@ from proxy.state.rights import rights_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1").split()]
-HOURS = float(os.environ.get("SIMULATION_HOURS", "0.03"))
-_RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.01).fingerprint)"
+HOURS = float(os.environ.get("SIMULATION_HOURS", "0.02"))
+_RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.005).fingerprint)"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -26,7 +26,7 @@ def test_nothing_is_wrong(seed: int) -> None:
 
 
 def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
-    world = Simulation(2, 0.03, ("an exception", "out of memory"))
+    world = Simulation(2, 0.02, ("an exception", "out of memory"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert outcome.faults["out of memory"] > 1
@@ -36,7 +36,7 @@ def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
 
 def test_clients_of_a_storm_read_and_are_refused() -> None:
     """The naive ZooKeeper judges reads under ACLs, at the zxids of their answers."""
-    world = Simulation(2, 0.03, ("hot restart", "kill a proxy"))
+    world = Simulation(2, 0.02, ("hot restart", "kill a proxy"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert world.naive.acl_reads.judged > world.naive.acl_reads.refused > 0
@@ -61,5 +61,5 @@ def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:
         *(rights_of((Acl(31, "sasl", name), readable)) for name in ("ann", "bob")),
         rights_of((Acl(31, "ip", "10.0.0.0/8"), readable)),
     ]
-    assert other.stdout.strip() == simulate(5, 0.01).fingerprint
+    assert other.stdout.strip() == simulate(5, 0.005).fingerprint
     assert kept
