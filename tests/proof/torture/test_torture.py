@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
         minutes=0.01,
         faults=FAULTS,
         servers=2,
-        clients=5,
+        clients=3,
         work_dir=tmp_path_factory.mktemp("torture"),
         keep_going=False,
         least=len(FAULTS),
