@@ -31,6 +31,7 @@ _REFUSALS = {
     "etcdserver: key is not provided": RefusalKind.INVALID,
     "etcdserver: duplicate key given in txn request": RefusalKind.INVALID,
     "etcdserver: too large lease TTL": RefusalKind.INVALID,
+    "etcdserver: corrupt cluster": RefusalKind.CORRUPT,
     AUTH_NOT_ENABLED: RefusalKind.INVALID,
     **dict.fromkeys(STALE_TOKEN, RefusalKind.PERMISSION),
 }

@@ -154,6 +154,7 @@ class RefusalKind(Enum):
     PERMISSION = "permission"
     COMPACTED = "compacted"
     INVALID = "invalid"
+    CORRUPT = "corrupt"  # the data of etcd's members differ: until its alarm is disarmed, it takes no writes
 
 
 class EtcdError(Exception):

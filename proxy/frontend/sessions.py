@@ -339,7 +339,9 @@ class Sessions:
         stalled = self._checked is not None and now - self._checked.at > 3 * self._interval
         self._checked = _Check(now, contact.rank)
         actions = Actions([], [])
-        if contact.silence > OUTAGE or contact.is_alone:
+        # etcd may answer and take no entry, such as the one by which the sessions go on.
+        is_refused = now - contact.ended > OUTAGE
+        if contact.silence > OUTAGE or contact.is_alone or is_refused:
             self._outage = True
         elif self._outage and self._all_are_kept(contact):  # before that, clients could not come back
             self._outage = False

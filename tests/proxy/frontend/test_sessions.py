@@ -252,6 +252,16 @@ def test_an_outage_ends_with_the_answer_to_a_keep_alive(proxy: Proxy) -> None:
     assert [time for _, _, time in proxy.pass_to(130.0)] == [120.5]
 
 
+def test_while_etcd_takes_no_entry_no_session_ends(proxy: Proxy) -> None:
+    """It answers, and refuses what would carry the sessions over from an incarnation that has ended."""
+    proxy.begin()
+    while proxy.now < 120.0:
+        proxy.now += INTERVAL
+        contact = Contact(0.0, proxy.now, LEASE, 0, ended=100.0)
+        assert proxy.sessions.check(contact).to_append == []
+    assert [time for _, _, time in proxy.pass_to(130.0)] == [124.5]
+
+
 @pytest.mark.parametrize("lease", [2.0, 5.0, 60.0])
 def test_a_proxy_that_keeps_its_lease_alive_keeps_its_connections(proxy: Proxy, lease: float) -> None:
     late = 100 + keep_alive_interval(lease) + 0.3  # an answer takes its time
