@@ -27,6 +27,7 @@ from proxy.etcd.asking import ask
 from proxy.etcd.tls import Tls, explained
 from proxy.etcd.transport import InFlight, Metadata, RpcError, address_of, is_socket
 from proxy.etcd.unix_socket import reachable
+from proxy.support.names import Names
 from proxy.support.tasks import Tasks
 
 HEAD = struct.Struct(">IBI")  # length and type in one word, flags, stream
@@ -728,6 +729,7 @@ class Http2Channel:
         self._connection: Http2Connection | None = None
         self._connecting: asyncio.Task[Http2Connection] | None = None
         self._former: list[Http2Connection] = []  # their last calls are under way
+        self._names = Names()
         self._tasks = Tasks()
         self._pause = 0.0
         self._why_not = "never connected"
@@ -837,5 +839,5 @@ class Http2Channel:
                 return await loop.create_unix_connection(made, path)
         tls = self._tls
         context = None if tls is None else await asyncio.to_thread(tls.context)
-        name = (tls.server_name or self._host) if tls is not None else None
-        return await loop.create_connection(made, self._host, self._port, ssl=context, server_hostname=name)
+        name = "" if tls is None else tls.server_name
+        return await self._names.connect(made, self._host, self._port, context=context, server_name=name)

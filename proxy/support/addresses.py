@@ -65,13 +65,18 @@ def host_of(header: str) -> str:
     return header.partition(":")[0]
 
 
-def is_public_name(host: str) -> bool:
-    """Whether anybody may own this name in the DNS: it has a dot, and is no address."""
+def is_address(host: str) -> bool:
+    """Whether this is no name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return "." in host
-    return False
+        return False
+    return True
+
+
+def is_public_name(host: str) -> bool:
+    """Whether anybody may own this name in the DNS: it has a dot, and is no address."""
+    return "." in host and not is_address(host)
 
 
 def source_of(address: str) -> str:

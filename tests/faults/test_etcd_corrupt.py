@@ -27,7 +27,9 @@ def _raise_alarm(etcd: EtcdServer) -> None:
     admin.post(etcd.endpoint, "maintenance/alarm", alarm)
 
 
-def test_clients_lose_their_connections_and_keep_their_sessions(start: Start, corrupt_etcd: EtcdServer) -> None:
+def test_clients_lose_their_connections_and_keep_their_sessions(
+    start: Start, corrupt_etcd: EtcdServer
+) -> None:
     admin_port = free_port()
     proxy = start(corrupt_etcd, max_staleness=2, proxy_lease=2, admin_listen=f"127.0.0.1:{admin_port}")
     with Client(proxy.port, timeout_ms=4000) as client:
@@ -36,7 +38,9 @@ def test_clients_lose_their_connections_and_keep_their_sessions(start: Start, co
         with pytest.raises(Disconnected):
             client.create("/x")
         wait_until(lambda: ask(admin_port, "/ready")[0] == 503, "it is not ready")
-        assert "closing all connections: etcd refuses entries: etcdserver: corrupt cluster" in proxy.log_text()
+        assert (
+            "closing all connections: etcd refuses entries: etcdserver: corrupt cluster" in proxy.log_text()
+        )
         time.sleep(5)  # longer than the session's timeout
         admin.disarm(corrupt_etcd.endpoint)
         wait_until(lambda: _continues(client, proxy.port), "the client is back")

@@ -19,6 +19,7 @@ from proxy.log.context import Context
 from proxy.log.living import LivingProxies, LivingProxy
 from proxy.support import probe
 from proxy.support.latency import RoundTrip
+from proxy.support.names import Names
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class CombinerClient:
         self._stats = context.stats
         self.throttled_log = ThrottledLog(log, context.environment.clock)
         self._loop = asyncio.get_running_loop()
+        self._names = Names()
         #: Of the incarnation that entries have; None: there is none.
         self.hello: Hello | None = None
         # When each was offered, and `direct`, by number until the stream shows it; the oldest first.
@@ -121,8 +123,8 @@ class CombinerClient:
             try:
                 context = None if tls is None else await asyncio.to_thread(tls)
                 async with asyncio.timeout(CONNECT):
-                    await self._loop.create_connection(
-                        lambda: connection, host.strip("[]"), int(port), ssl=context
+                    await self._names.connect(
+                        lambda: connection, host.strip("[]"), int(port), context=context
                     )
                     await connection.answered
             except (OSError, ValueError, TimeoutError) as error:
