@@ -58,6 +58,9 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
                 raise CommandFailed(f"{target} is there already: run the command again") from error
             raise
         sync_folder(folder)
+    except OSError as error:
+        error.filename = error.filename or str(folder)  # of a write there is none
+        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     written = (target / "version-2" / file.name).stat().st_size

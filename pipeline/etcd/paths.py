@@ -38,7 +38,7 @@ class Faults(NamedTuple):
 
 
 def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
-    """(the hash of each path, that of each parent); the root has none.
+    """(the hash of each path, that of each parent); a path of one character has none, as the root.
 
     A polynomial modulo 2^64, taken from one running sum over all paths: the difference of the sums at the end
     and the start of a path is its hash times the power at the start. A parent's hash ends at the last slash.
@@ -139,10 +139,15 @@ def suspects(column: pa.Array, faults: Faults) -> list[str]:
     own, _ = hashes(column)
     wrong = numpy.isin(own, faults.repeated)
     paths = column.to_pylist()
-    below = numpy.array([path != ROOT for path in paths], numpy.bool_)
+    below = numpy.array([_has_parent(path) for path in paths], numpy.bool_)
     _, parents = hashes(column.filter(pa.array(below, pa.bool_())))
     wrong[numpy.flatnonzero(below)[numpy.isin(parents, faults.missing)]] = True
     return [paths[at] for at in numpy.flatnonzero(wrong)]
+
+
+def _has_parent(path: str) -> bool:
+    """Whether `hashes` gives its parent's hash."""
+    return len(path) != len(ROOT)
 
 
 def describe(found: Iterable[str], faults: Faults) -> str | None:
@@ -153,7 +158,7 @@ def describe(found: Iterable[str], faults: Faults) -> str | None:
         return f"a path came more than once: {', '.join(repeated[:_SHOWN])}"
     if not len(faults.missing):
         return None
-    below = [path for path in ordered if path != ROOT]
+    below = list(filter(_has_parent, ordered))
     _, parents = hashes(pa.array(below))
     path = below[int(numpy.flatnonzero(numpy.isin(parents, faults.missing))[0])]
     return f"{path} is in the table, but its parent {parent_of(path)} is not"

@@ -9,7 +9,7 @@ import contextlib
 import re
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from codec import client as zk
@@ -75,7 +75,7 @@ class Walk:
         """Whether the tree changed during the walk, so that the tree as read never existed."""
         return self.newest > self.first_zxid or self.vanished > 0
 
-    async def rows(self) -> AsyncIterator[list[ZnodeRow]]:
+    async def rows(self) -> AsyncGenerator[list[ZnodeRow]]:
         """All nodes, page by page, each parent before its children. Raises WalkFailed."""
         connection = await _connect(self._servers, self._identities)
         try:

@@ -16,7 +16,7 @@ A stream's offset is a mark of pipeline.etcd.log: the same two offsets always gi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow
@@ -26,6 +26,7 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import KeptState, replay, replayed
+from pipeline.plain import plain
 from pipeline.sources.log_options import LogOptions
 from pipeline.table import schema_of
 from pipeline.traffic.arrow import TRAFFIC, batches
@@ -111,13 +112,11 @@ def batches_of(
     if isinstance(partition, Applied):
         yield from of_rows(asyncio.run(_applied(options, partition, kept)), SCHEMAS[options.table])
     else:
-        with asyncio.Runner() as runner:
-            entries = _sent(options, partition.shares)
-            while (rows := runner.run(anext(entries, None))) is not None:
-                yield from batches(rows)
+        for rows in plain(_sent(options, partition.shares)):
+            yield from batches(rows)
 
 
-async def _sent(options: TrafficOptions, shares: Sequence[Share]) -> AsyncIterator[list[TrafficRow]]:
+async def _sent(options: TrafficOptions, shares: Sequence[Share]) -> AsyncGenerator[list[TrafficRow]]:
     """The rows of each entry."""
     async with options.connection.client() as etcd:
         for share in shares:

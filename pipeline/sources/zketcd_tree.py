@@ -1,7 +1,7 @@
 """A tree in etcd, read and written in partitions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from pipeline.etcd.requests import read
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.job import Meter, Runner
+from pipeline.plain import plain
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
@@ -84,19 +85,16 @@ class ZketcdReader:
         if isinstance(partition, bytes):
             yield columns.decode(partition)
             return
-        with asyncio.Runner() as runner:
-            if self._table == "sessions":
-                yield from of_rows([session.row for session in runner.run(self._sessions())], SESSIONS)
-                return
-            pages = self._pages(partition, selection)
-            while (page := runner.run(_next(pages))) is not None:
-                yield page
+        if self._table == "sessions":
+            yield from of_rows([session.row for session in asyncio.run(self._sessions())], SESSIONS)
+        else:
+            yield from plain(self._pages(partition, selection))
 
     async def _sessions(self) -> list[in_etcd.Session]:
         async with self._connection.client() as etcd:
             return await in_etcd.sessions(etcd, self._connection.keys, self.seen)
 
-    async def _pages(self, wanted: Pages, selection: Selection) -> AsyncIterator[pa.RecordBatch]:
+    async def _pages(self, wanted: Pages, selection: Selection) -> AsyncGenerator[pa.RecordBatch]:
         numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
             async for page in in_etcd.pages(
@@ -168,7 +166,3 @@ async def intend(connection: Connection, *, overwrite: bool) -> Intent:
     """Plan a load of the prefix. Raises LoadRefused, EtcdError."""
     async with connection.client() as etcd:
         return await load.intend(etcd, connection.keys, overwrite=overwrite)
-
-
-async def _next(pages: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return await anext(pages, None)

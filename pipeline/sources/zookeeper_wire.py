@@ -6,9 +6,8 @@ that never existed: compare the largest zxid read with that before (pipeline.job
 pipeline.live.walk.LOSSES lists what the protocol does not show.
 """
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 import pyarrow
@@ -16,6 +15,7 @@ import pyarrow
 from pipeline.addresses import Identity, servers_of
 from pipeline.batches import of_rows
 from pipeline.live.walk import Walk
+from pipeline.plain import plain
 from pipeline.table import ZnodeRow
 from schema.paths import ROOT
 
@@ -77,16 +77,5 @@ class WireReader:
 
     def _rows(self, roots: Sequence[str], levels: int | None) -> Iterator[ZnodeRow]:
         walk = Walk(self._ensemble.servers, self._ensemble.identities, roots, levels)
-        yield from _pages(walk)
-
-
-def _pages(walk: Walk) -> Iterator[ZnodeRow]:
-    """The rows of a walk: Spark needs a plain iterator."""
-    pages = walk.rows()
-    with asyncio.Runner() as runner:
-        while (page := runner.run(_next(pages))) is not None:
+        for page in plain(walk.rows()):
             yield from page
-
-
-async def _next(pages: AsyncIterator[list[ZnodeRow]]) -> list[ZnodeRow] | None:
-    return await anext(pages, None)

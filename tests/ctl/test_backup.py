@@ -134,7 +134,7 @@ def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "pack_node", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
         _write(tmp_path, keep=1, seconds=1)
     assert list(tmp_path.iterdir()) == [kept]
 
