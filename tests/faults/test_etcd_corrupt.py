@@ -1,4 +1,4 @@
-"""An etcd with the alarm CORRUPT: it refuses all writes until an operator disarms it; keep-alives and reads go on."""
+"""An etcd with the alarm CORRUPT refuses all writes until it is disarmed; keep-alives and reads go on."""
 
 import json
 import time
