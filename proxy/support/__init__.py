@@ -27,6 +27,7 @@ controls      characters that no log may get (pure)
 Connections:
 
 addresses     addresses of hosts (pure)
+names         connections to hosts that have names
 ports         listening sockets
 inflow        all connections receive a little in each turn of the loop
 outflow       what is sent over TLS is encrypted a little in each turn of the loop

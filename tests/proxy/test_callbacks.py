@@ -22,6 +22,7 @@ _ASKED = {
     "proxy/frontend/identity.py": "a callback asks it",
     "proxy/handover/upgrade.py": "awaits them",
     "proxy/support/child.py": "awaits them",
+    "proxy/support/names.py": "a callback asks it, and who waits for it",
     "proxy/support/tasks.py": "a callback asks them, or who waits for all of `together`",
     "console/answers/past.py": "nobody: nothing depends on the child that reads the archive",
 }
