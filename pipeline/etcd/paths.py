@@ -38,7 +38,7 @@ class Faults(NamedTuple):
 
 
 def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
-    """(the hash of each path, that of each parent); a path of one character has none, as the root.
+    """(the hash of each path, that of each parent); a path of one byte has none, as the root.
 
     A polynomial modulo 2^64, taken from one running sum over all paths: the difference of the sums at the end
     and the start of a path is its hash times the power at the start. A parent's hash ends at the last slash.
@@ -54,9 +54,8 @@ def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
     powers, inverses = _powers(len(raw))
     sums = numpy.zeros(len(raw) + 1, numpy.uint64)
     numpy.cumsum(raw * powers[: len(raw)], out=sums[1:])
-    slashes = numpy.flatnonzero(raw == _SLASH)
-    if not len(slashes):  # no paths of znodes; other checks refuse them
-        slashes = numpy.zeros(1, numpy.int64)
+    # Other checks refuse what has no slash; here it is below the root.
+    slashes = numpy.concatenate([numpy.full(1, -1), numpy.flatnonzero(raw == _SLASH)])
     last = numpy.maximum(slashes[numpy.searchsorted(slashes, ends) - 1], starts)
     # The root's hash is that of the empty text, which precedes the slash of its children.
     root = ends - starts == 1
@@ -147,7 +146,7 @@ def suspects(column: pa.Array, faults: Faults) -> list[str]:
 
 def _has_parent(path: str) -> bool:
     """Whether `hashes` gives its parent's hash."""
-    return len(path) != len(ROOT)
+    return len(path.encode()) != 1
 
 
 def describe(found: Iterable[str], faults: Faults) -> str | None:
@@ -158,10 +157,11 @@ def describe(found: Iterable[str], faults: Faults) -> str | None:
         return f"a path came more than once: {', '.join(repeated[:_SHOWN])}"
     if not len(faults.missing):
         return None
-    below = list(filter(_has_parent, ordered))
-    _, parents = hashes(pa.array(below))
-    path = below[int(numpy.flatnonzero(numpy.isin(parents, faults.missing))[0])]
-    return f"{path} is in the table, but its parent {parent_of(path)} is not"
+    below = [path for path in ordered if path.startswith(ROOT) and path != ROOT]
+    _, parents = hashes(pa.array(below, pa.string()))
+    for at in numpy.flatnonzero(numpy.isin(parents, faults.missing)):
+        return f"{below[at]} is in the table, but its parent {parent_of(below[at])} is not"
+    return None
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,8 +13,8 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
   max(2 s, T - L) after they saw this proxy's key deleted, which is no earlier. A new incarnation of this
   proxy does not change these times until it has carried the session over. A session that has just moved to a
   proxy gets at least T from that move, since that proxy's lease may have been about to end.
-- While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
-  T, as after an election of ZooKeeper.
+- While etcd does not answer, or takes no entry, no session times out. When it has answered a keep-alive
+  again, or this proxy has carried its sessions over, each has T, as after an election of ZooKeeper.
 - Sessions whose proxy died are orphans (`orphans`).
 """
 

@@ -231,7 +231,7 @@ class Log:
     async def load(self, progress: Callable[[int], None] | None = None, timeout: float | None = None) -> None:
         """Load the state, also of a copy; retried until etcd answers, or for `timeout` seconds.
 
-        Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
+        Raises TreeNotServable, EtcdRefused where etcd refuses for certain, and EtcdError after the timeout.
         """
         context = self.context
         loaded = await load_to_serve(

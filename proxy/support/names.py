@@ -43,6 +43,8 @@ class Names:
                 return await loop.create_connection(
                     protocol, address, port, ssl=context, server_hostname=name
                 )
+            except ssl.SSLError:
+                raise
             except OSError as error:
                 refused = error
         raise refused or OSError(f"{host} has no address")

@@ -66,15 +66,15 @@ UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Rooms(NamedTuple):
-    """With less room left than each of these bytes, less is appended. Each is larger than the next."""
+    """Bytes. With less room left than each of the first four, less is appended; each is above the next."""
 
     reserve: int = 0  # what makes the tree grow is refused, except the shares
     last: int = 0  # a request may take no more than it gives back, except from the shares
     shares_end: int = 0  # of clients only short deletes of nodes that exist, and ends of sessions
     clients_end: int = 0  # of clients only ends of sessions; with less than half no session is continued
-    surplus: int = 0  # so much more room ends what began with less: so it does not come and go
     #: All shares together: by so much the tree may still grow, and again for new ephemeral nodes.
     allowance: int = 0
+    surplus: int = 0  # so much more room than one of these ends what began with less: it does not come and go
 
 
 def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
@@ -85,7 +85,7 @@ def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
     allowance = wanted // 10
     last = snapshots + margin + allowance
     reserve = max(wanted, last + margin)
-    return Rooms(reserve, last, margin, margin // 4, reserve // 10, allowance)
+    return Rooms(reserve, last, margin, margin // 4, allowance, reserve // 10)
 
 
 class Space:
@@ -198,7 +198,7 @@ class Space:
 
         `unseen`: bytes of entries that are not applied here. Called while space `is_short`.
         """
-        room = self._room - _in_etcd(unseen)
+        room = self._room - in_etcd(unseen)
         if pending.kind != Kind.CLIENT:
             # What lets clients in ends at last, and an open session may still be continued then.
             least = {Kind.OPEN: self._rooms.clients_end, Kind.ATTACH: self._rooms.clients_end // 2}.get(
@@ -296,7 +296,7 @@ class Space:
 
     @property
     def _appended(self) -> int:
-        return _in_etcd(self._stats.applied_bytes)
+        return in_etcd(self._stats.applied_bytes)
 
     @property
     def _in_use(self) -> int:
@@ -309,7 +309,7 @@ class Space:
     @property
     def _next_snapshot(self) -> int:
         grown = self._size + self._stats.applied_bytes - self._applied
-        return _in_etcd(min(grown, self._machine.tree.size))
+        return in_etcd(min(grown, self._machine.tree.size))
 
     @property
     def _share(self) -> int:
@@ -343,9 +343,9 @@ class Space:
         self._check_at = self._stats.applied_bytes + max(left // 4, 0)
 
 
-def _in_etcd(size: int) -> int:
+def in_etcd(size: float) -> int:
     """What values of this size take: etcd's pages are not full. Entries of 10 kB took a fifth more."""
-    return size * 5 // 4
+    return int(size * 5 // 4)
 
 
 def _cost(pending: Pending) -> int:

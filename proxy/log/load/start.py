@@ -62,8 +62,8 @@ async def load_to_serve(
     """Load the current state, retrying failures of etcd for ever, or for `timeout` seconds.
 
     `make`: make a tree where there is none. `even_copy`: also a copy, to be read only. `progress` gets the
-    number of znodes and entries about once a second. Raises TreeNotServable, EtcdRefused where etcd denies
-    access, and EtcdError after the timeout.
+    number of znodes and entries about once a second. Raises TreeNotServable, EtcdRefused where etcd refuses
+    for certain, as without access, and EtcdError after the timeout.
     """
     record_of = partial(servable, keys=keys, levels=levels, even_copy=even_copy)
 

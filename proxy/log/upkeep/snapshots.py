@@ -8,7 +8,6 @@ import asyncio
 import enum
 import json
 import logging
-import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
 from proxy.log.append.pending import Pending
+from proxy.log.append.space import in_etcd
 from proxy.log.append.syncs import sync_entry
 from proxy.log.follow.log_order import EntriesGone
 from proxy.log.log import Log
@@ -78,7 +78,7 @@ class _Totals(NamedTuple):
 
     bytes: int
     requests: int
-    tree: float  # as `Tree.size`; infinite if it is unknown
+    tree: int  # as `Tree.size`; 0 if it is unknown
 
 
 class _LogLength:
@@ -86,7 +86,7 @@ class _LogLength:
 
     def __init__(self) -> None:
         self._reloads = -1
-        self._base = _Totals(0, 0, math.inf)  # at the current snapshot
+        self._base = _Totals(0, 0, 0)  # at the current snapshot
         #: Bytes of the log between the snapshot before and the current one; 0 if that is unknown.
         self.kept = 0
         self._history: deque[tuple[int, _Totals]] = deque(maxlen=3600)  # by position
@@ -98,8 +98,8 @@ class _LogLength:
         return stats.applied_bytes - self._base.bytes, stats.applied_cost - self._base.requests
 
     @property
-    def tree(self) -> float:
-        """The size of the tree at the current snapshot, as `Tree.size`; infinite if it is unknown."""
+    def tree(self) -> int:
+        """The size of the tree at the current snapshot, as `Tree.size`; 0 if it is unknown."""
         return self._base.tree
 
     def count(self, status: LogStatus, tree: int) -> _Seen:
@@ -112,7 +112,7 @@ class _LogLength:
             seen = _Seen.RELOAD
             self._reloads = stats.reloads
             size, requests = status.replayed
-            self._base = _Totals(totals.bytes - size, totals.requests - requests, math.inf)
+            self._base = _Totals(totals.bytes - size, totals.requests - requests, 0)
             self.kept = 0
             self._name = current.name if current else ""
             self._history.clear()
@@ -276,10 +276,14 @@ class Snapshots:
         tree is. More than two would only take space until etcd compacts: nothing is left that they delete,
         until the tree becomes smaller again or the log longer.
         """
-        stored = [each.bytes for each in (record.previous, record.current) if each is not None]
-        ratio = self._replicated.machine.tree.size / self._length.tree
-        taken = 2 * ratio * stored[-1] if stored else 0
-        gain = sum(stored) + self._length.kept + log_bytes - taken
+        stored = taken = 0.0
+        if (current := record.current) is not None:
+            tree = self._replicated.machine.tree
+            known = self._length.tree
+            ratio = tree.size / known if known else len(tree.nodes) / current.nodes
+            stored = current.bytes + (record.previous.bytes if record.previous else 0)
+            taken = 2 * ratio * current.bytes
+        gain = in_etcd(stored + self._length.kept + log_bytes - taken)
         gives = self._has_room(pressure) and gain > pressure.worth
         if gives:
             probe.current.reached("a snapshot that gives space")

@@ -66,11 +66,11 @@ def test_equal_hashes_of_different_paths_are_no_fault() -> None:
 
 
 def test_what_has_no_slash_is_no_path_and_does_no_harm() -> None:
-    paths = column(["/", "a", "/b/c"])
-    own, parents = hashes(paths)
-    faults = Faults(own[:2], parents)  # the hashes of "/" and "a" are equal
-    assert suspects(paths, faults) == ["/", "a", "/b/c"]
-    assert describe(["/", "a", "/b/c"], faults) == "/b/c is in the table, but its parent /b is not"
+    for odd in ("a", "ab", "ä", ""):
+        for paths in ([odd, "/", "/b/c"], ["/", "/b/c", odd]):
+            assert described(paths) == "/b/c is in the table, but its parent /b is not"
+        faults = faults_of([odd])
+        assert describe([odd], faults) is None
 
 
 def test_what_is_no_path_at_all_does_no_harm() -> None:

@@ -26,6 +26,7 @@ from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
 from proxy.log.upkeep.snapshot_job import Failed, Job
 from proxy.log.upkeep.snapshots import Snapshots, run_process
+from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.state.outcome import Disagreement
 from proxy.support.environment import Clock, Environment
@@ -174,12 +175,19 @@ def test_on_request_and_after_a_fall_back_at_once() -> None:
 
 
 class NearlyFull(World):
-    """The eldest proxy has just started, on a log of 100 bytes behind two snapshots of 1000."""
+    """The eldest proxy has just started, on a log of 100 bytes behind two snapshots of 1000.
 
-    def __init__(self) -> None:
+    Bytes in etcd count a quarter more.
+    """
+
+    def __init__(self, nodes: int = 4) -> None:
+        """`nodes`: of the snapshots; the tree has four."""
         super().__init__()
         self.subject.incarnation = "a"
-        self.subject.record = TreeRecord(True, 1, 1, _REF._replace(name="2-a"), _REF)
+        self.subject.machine = new_machine(1)
+        assert len(self.subject.machine.tree.nodes) == 4
+        ref = _REF._replace(nodes=nodes)
+        self.subject.record = TreeRecord(True, 1, 1, ref._replace(name="2-a"), ref)
         self.subject.machine.tree.data_size = 100_000
         self.snapshots.check()
         self.apply(100)
@@ -189,8 +197,11 @@ class NearlyFull(World):
 
     def due(self, worth: int, room: int = 5000) -> bool:
         """Whether a snapshot is due, if one of 1100 bytes fits, and this gain is worth two."""
-        self.subject.pressure = Pressure(4000, room, 1100, worth)
+        self.press(worth, room)
         return self.due_after() == 0
+
+    def press(self, worth: int, room: int = 5000) -> None:
+        self.subject.pressure = Pressure(4000, room, 1100, worth)
 
     def written(self, size: int) -> None:
         """A snapshot of the tree as it is now has come."""
@@ -203,17 +214,22 @@ class NearlyFull(World):
 
 def test_a_nearly_full_etcd_gets_snapshots_while_they_free_what_is_missing() -> None:
     world = NearlyFull()
-    assert not world.due(500, room=1100)  # there is no room for it before etcd has compacted
-    assert world.due(500)  # the snapshots may be of a larger tree
-    world.written(590)
+    assert not world.due(120, room=1100)  # there is no room for it before etcd has compacted
+    assert not world.due(130)  # both are of this tree
+    assert world.due(120)  # the log behind them
+    world = NearlyFull(nodes=5)  # since then a node was deleted
+    assert not world.due(630)
+    assert world.due(620)
+    world.written(800)
+    world.press(370)
     assert not world.snapshots.check()
     # The second one needs an entry, and no client may be there to send it.
     assert [request.opcode for request in world.subject.outbox.queue] == [OpCode.SYNC]
     world.apply(1)
-    assert world.due(500)
-    world.written(590)
+    assert world.due(370)
+    world.written(800)
     world.apply(1)
-    assert not world.due(100)  # both are of this tree, and next to no log is kept
+    assert not world.due(100)
     world.apply(100)
     assert world.due(100)
 
@@ -225,8 +241,8 @@ def test_a_nearly_full_etcd_whose_tree_has_become_a_little_smaller_gets_two() ->
         world.written(1000)
         world.apply(1)
     world.subject.machine.tree.data_size = 80_000
-    assert not world.due(500)
-    assert world.due(390)
+    assert not world.due(510)
+    assert world.due(490)
     # A snapshot has what was in the tree at its position, however long it takes to write.
     position = world.subject.position
     world.subject.machine.tree.data_size = 60_000
@@ -236,10 +252,11 @@ def test_a_nearly_full_etcd_whose_tree_has_become_a_little_smaller_gets_two() ->
     assert record is not None
     current = _REF._replace(name="3-a", position=position, bytes=800)
     world.subject.record = TreeRecord(True, 1, 1, current, record.current)
-    assert world.due(590)
+    assert not world.due(760)
+    assert world.due(740)
     world.written(600)
     world.apply(1)
-    assert world.due(190)
+    assert world.due(240)
     world.written(600)
     world.apply(1)
     assert not world.due(100)
@@ -252,8 +269,8 @@ def test_a_nearly_full_etcd_gets_a_snapshot_for_the_log_that_is_kept() -> None:
     world.apply(2000)
     world.written(1000)
     world.apply(1)
-    assert not world.due(2010)
-    assert world.due(2000)
+    assert not world.due(2510)
+    assert world.due(2500)
     world.written(1000)
     world.apply(1)
     assert not world.due(100)
