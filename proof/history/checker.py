@@ -20,7 +20,7 @@ from proof.history.records import (
     Violation,
 )
 from proof.history.search import Found, Step, search
-from proof.history.watches import Changes, check_watches
+from proof.history.watches import NOTHING_SKIPPED, Changes, Skipped, check_watches
 
 RULES = {
     "linearizable": "an order of all calls explains every reply: no lost, doubled, partial or invented write",
@@ -39,13 +39,15 @@ RULES = {
 """What `Violation.rule` may be, and the promise behind it."""
 
 
-def check(history: History, orphans: Collection[int] = (), drift: float = 0.0) -> list[Violation]:
+def check(
+    history: History, orphans: Collection[int] = (), drift: float = 0.0, skipped: Skipped = NOTHING_SKIPPED
+) -> list[Violation]:
     """Return the broken promises, none for a right history. Raises MalformedHistory.
 
     The history must begin with a tree that holds nothing of what it touches. `orphans` are sessions whose
     proxy was gone when they ended. Their timeout counts from that proxy's last contact with etcd, of which
     the history knows nothing: "lifetime" tells of an early end, but their ephemerals may go that early.
-    `drift`: by which part a server's clock may be faster than that of the records.
+    `drift`: by which part a server's clock may be faster than that of the records. `skipped`: see `watches`.
     """
     taken = take_apart(history.records)
     violations = [*check_order(taken), *check_expiry(taken, drift), *check_afterlife(taken)]
@@ -61,7 +63,7 @@ def check(history: History, orphans: Collection[int] = (), drift: float = 0.0) -
             steps += found.order
     # Without an order there is no knowing which events are due.
     if explained:
-        violations += check_watches(taken, _changes(taken, steps, ends.values()))
+        violations += check_watches(taken, _changes(taken, steps, ends.values()), skipped)
     return violations
 
 

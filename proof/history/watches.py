@@ -11,6 +11,9 @@ the zxid that the client names and the reply's (for a watch on an absent node: t
 for others. These events have no zxid. Its watches are set one after the other, so events of later changes,
 with their zxids, may come before its reply as well.
 
+A server that loads its state anew skips some of the log, and tells the watches of its sessions what differs
+then. So they miss a node that came and went meanwhile, as a reconnected client's do (`Skipped`).
+
 Changes whose zxid is not known (calls without an answer that were applied, sessions that ran out) owe
 nothing, but their events are let pass: events carry zxids, and no zxid brings one path's event twice.
 A session with a reply of unknown zxid is not judged.
@@ -18,7 +21,7 @@ A session with a reply of unknown zxid is not judged.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -88,6 +91,10 @@ class Changes:
             events.sort(key=lambda event: event[0])
 
 
+Skipped = Mapping[int, Sequence[tuple[int, int]]]
+"""By session what its server has skipped while it was there: zxids above the first, up to the second."""
+NOTHING_SKIPPED: Skipped = {}
+
 Key = tuple[str, str]
 """(kind of watch, path)."""
 
@@ -139,9 +146,10 @@ def _listed(request: SetWatches) -> Iterator[Key]:
 
 
 class _Judge:
-    def __init__(self, taken: Taken, changes: Changes) -> None:
+    def __init__(self, taken: Taken, changes: Changes, skipped: Skipped) -> None:
         self._taken = taken
         self._changes = changes
+        self._skipped = skipped
         self._owed: dict[Key, list[tuple[int, int, str]]] = {}
         self._connections: dict[int, _Connection] = {}
         self._found: dict[tuple[int, str], set[int]] = {}  # zxids of events of no known change
@@ -169,7 +177,7 @@ class _Judge:
                 self._connections.pop(record.session, None)
 
     def _reply(self, connection: _Connection, call: Call, zxid: int, place: int) -> Iterator[Violation]:
-        for due, kind, path in self._overdue(connection, zxid):
+        for due, kind, path in self._overdue(connection, call.session, zxid):
             yield Violation(
                 "watch lost or late",
                 f"{path} changed at {due:#x}; a reply with {zxid:#x} came before its {kind} watch's event",
@@ -193,13 +201,16 @@ class _Judge:
                 kind = "children" if isinstance(request, GetChildren) else "data"
                 self._arm(connection, (kind, request.path), zxid)
 
-    def _overdue(self, connection: _Connection, zxid: int) -> Iterator[tuple[int, str, str]]:
+    def _overdue(self, connection: _Connection, session: int, zxid: int) -> Iterator[tuple[int, str, str]]:
         """What is owed up to `zxid` and was not given. It is not owed any more then."""
         while connection.due and connection.due[0][0] <= zxid:
             due, kind, path = heappop(connection.due)
             key = (kind, path)
             settled = connection.settled.get(key)
             if settled is None or self._next(key, settled) != due:
+                continue
+            if (after := self._missed_until(session, due, path)) is not None:
+                self._settle(connection, key, after)
                 continue
             if kind not in _LASTING:
                 yield due, kind, path
@@ -212,6 +223,17 @@ class _Judge:
             if any(connection.given[event] < count for event, count in owed.items()):
                 yield due, kind, path
             self._settle(connection, key, due)
+
+    def _missed_until(self, session: int, zxid: int, path: str) -> int | None:
+        """The end of what was skipped, if a change was with it and the node is absent at both ends."""
+        for before, after in self._skipped.get(session, ()):
+            if before < zxid <= after and not any(self._is_there(path, end) for end in (before, after)):
+                return after
+        return None
+
+    def _is_there(self, path: str, zxid: int) -> bool:
+        states = self._between(path, frozenset({CREATED, DELETED}), -1, zxid)
+        return bool(states) and states[-1][1] == CREATED
 
     def _set_again(
         self,
@@ -291,7 +313,7 @@ class _Judge:
             return
         repeats = self._changes.by_path.get(event.path, []).count((event.zxid, event.type))
         if repeats:
-            for due, kind, path in self._overdue(connection, event.zxid - 1):
+            for due, kind, path in self._overdue(connection, event.session, event.zxid - 1):
                 if (kind, path) in keys:
                     what = f"{name}: the change at {due:#x} was left out"
                     yield Violation("watch lost or late", what, (place,))
@@ -391,9 +413,9 @@ class _Judge:
         return known
 
 
-def check_watches(taken: Taken, changes: Changes) -> Iterator[Violation]:
+def check_watches(taken: Taken, changes: Changes, skipped: Skipped) -> Iterator[Violation]:
     """Yield what is wrong with watch events. `changes`: all that the tree went through, sorted."""
-    yield from _Judge(taken, changes).run()
+    yield from _Judge(taken, changes, skipped).run()
 
 
 def _missed(kind: str, path: str, place: int) -> Violation:

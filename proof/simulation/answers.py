@@ -51,13 +51,17 @@ class Answers:
         self._max_staleness = max_staleness
         self._violate = violate
         self._loads: dict[str, set[int]] = {}
+        self._skipped: dict[int, list[tuple[int, int]]] = {}
         self._homes: dict[int, list[Home]] = {}
         #: Findings of the history checker that break no promise, by the reason.
         self.set_aside: Counter[str] = Counter()
 
-    def loaded(self, server: str, zxid: int) -> None:
-        """A server has loaded its state anew."""
+    def loaded(self, server: str, before: int, zxid: int) -> None:
+        """A server has loaded its state anew, and skipped what is between the two zxids."""
         self._loads.setdefault(server, set()).add(zxid)
+        for session, homes in self._homes.items():
+            if homes[-1].server == server:
+                self._skipped.setdefault(session, []).append((before, zxid))
 
     def attached(self, client: Client, session: int, server: str) -> None:
         """A client begins or continues a session."""
@@ -100,7 +104,7 @@ class Answers:
         whole = settled(history, writes, self._violate, self._oracle.ends)
         records = whole.records
         loads = Loads(self._loads, self._homes)
-        for violation in check(whole, expiry.excused, _DRIFT):
+        for violation in check(whole, expiry.excused, _DRIFT, self._skipped):
             if loads.explain(violation, records):
                 self.set_aside[OF_A_LOAD] += 1
             elif _ended_early(violation, records) in expiry.excused:

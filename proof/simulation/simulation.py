@@ -558,8 +558,8 @@ class _Probe(Probe):
         self._simulation.reserve.refused(session_id, opcode, fields, machine, is_last=is_last)
 
     @override
-    def loading(self, zxid: int) -> None:
-        self._simulation.answers.loaded(running_host().name, zxid)
+    def loading(self, before: int, zxid: int) -> None:
+        self._simulation.answers.loaded(running_host().name, before, zxid)
 
     @override
     def loaded(self) -> None:

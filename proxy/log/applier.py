@@ -148,7 +148,7 @@ class Applier:
         `then` is called before any client can read the new state.
         """
         assert self.worker.done, "a state is loaded while entries are being applied"
-        probe.current.loading(loaded.zxid)
+        probe.current.loading(self._machine.zxid, loaded.zxid)
         self.worker.run(partial(self._do, partial(self._become, loaded, then)))
         await self.worker.drained()
 

@@ -24,8 +24,8 @@ class Probe:
     def refused(self, session_id: int, opcode: int, fields: Any, machine: Any, *, is_last: bool) -> None:
         """The reserve of etcd's quota refuses a request; `is_last`: only the last room is left."""
 
-    def loading(self, zxid: int) -> None:
-        """The server begins to replace its state by one that it has loaded, of this zxid."""
+    def loading(self, before: int, zxid: int) -> None:
+        """The server begins to replace its state, of the zxid `before`, by one that it has loaded."""
 
     def loaded(self) -> None:
         """It is done: clients read the loaded state from here on."""

@@ -4,9 +4,10 @@ from collections.abc import Set
 
 import pytest
 
-from proof.history import Create, GetData, Reply, check
+from proof.history import Create, Delete, Exists, GetData, Reply, check
 from proof.history import records as r
 from proof.history.records import AddWatch
+from proof.history.watches import Skipped
 from proof.simulation.loads import Home, Loads
 from tests.proof.history.stories import MAKES_A, Step, Story, created, told
 
@@ -37,6 +38,34 @@ def test_a_loaded_state_reports_changes_of_one_node_at_once(loaded: Set[int], ru
 def test_a_change_without_an_event_is_a_broken_promise() -> None:
     read = (2, GetData("/a"), Reply(zxid=3, data=b""))
     assert _rules([*_LOADED[:4], read], {3}) == {"watch lost or late"}
+
+
+_CAME_AND_WENT = [
+    MAKES_A,
+    (2, Exists("/b", True), Reply(r.NO_NODE, 1)),
+    (1, Create("/b"), created("/b", 2)),
+    (1, Delete("/b"), Reply(zxid=3)),
+    (2, GetData("/a"), Reply(zxid=4, data=b"")),
+    (1, Create("/b"), created("/b", 5)),
+    told(2, r.CREATED, "/b", 5),
+    (2, GetData("/a"), Reply(zxid=5, data=b"")),
+]
+
+
+@pytest.mark.parametrize(
+    ("skipped", "rules"),
+    [
+        ({2: [(1, 4)]}, set()),
+        ({2: [(1, 2)]}, {"watch lost or late", "watch doubled"}),  # it was there in the loaded state
+        ({2: [(3, 4)]}, {"watch lost or late", "watch doubled"}),
+        ({1: [(1, 4)]}, {"watch lost or late", "watch doubled"}),
+    ],
+)
+def test_a_node_that_came_and_went_in_what_was_skipped_has_no_event(
+    skipped: Skipped, rules: set[str]
+) -> None:
+    """Found by a campaign: a multi that creates and deletes a node, while etcd is restored."""
+    assert {violation.rule for violation in check(Story(*_CAME_AND_WENT), skipped=skipped)} == rules
 
 
 @pytest.mark.parametrize(
