@@ -32,6 +32,17 @@ _REASONS = {
 }
 
 
+class _Nowhere(urllib.request.HTTPRedirectHandler):
+    """An answer that redirects is an error."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Ask nobody else."""
+
+
+# The request has an identity, and the address is one of the cluster's: no proxy of the environment gets it.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Nowhere)
+
+
 class NoSnapshot(Failure):
     """The admin server sends no snapshot; the message says why."""
 
@@ -77,7 +88,7 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
 def _asked(url: str, request: str | urllib.request.Request, timeout: float) -> Iterator[Any]:
     """The response to a request. Raises NoSnapshot, also for errors while it is read."""
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as response:
+        with _OPENER.open(request, timeout=timeout) as response:
             yield response
     except urllib.error.HTTPError as error:
         with error:

@@ -33,7 +33,8 @@ async def start(module: str, job: dict[str, Any]) -> Child:
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         child = await spawn(
-            [sys.executable, "-m", module],
+            # -P: the folder in which this process was started is no place to import from.
+            [sys.executable, "-P", "-m", module],
             {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             pipes=True,
         )

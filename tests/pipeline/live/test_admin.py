@@ -24,6 +24,7 @@ class _Admin(ThreadingHTTPServer):
     content = b""
     last_zxid: str | None = "0x20"
     status = 200
+    location = ""  # where else the snapshot is
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -40,6 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != AUTHORIZATION:
             status = 401
         self.send_response(status)
+        if status == 302:
+            self.send_header("Location", f"{self.server.location}/commands/ruok")
         if self.server.last_zxid is not None:
             self.send_header("last_zxid", self.server.last_zxid)
         self.end_headers()
@@ -98,6 +101,18 @@ def test_what_it_answers_instead(admin: _Admin, tmp_path: Path) -> None:
         download(url(admin), tmp_path, AUTHORIZATION)
     with pytest.raises(NoSnapshot, match="refused"):
         download(f"http://127.0.0.1:{free_port()}", tmp_path)
+
+
+def test_its_identity_goes_to_nobody_else(
+    admin: _Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither to a proxy of the environment, nor to where an answer redirects."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert download(url(admin), tmp_path, AUTHORIZATION).name == "snapshot.20"
+    admin.status, admin.location = 302, url(admin)
+    with pytest.raises(NoSnapshot, match="302"):
+        download(url(admin), tmp_path, AUTHORIZATION)
 
 
 def test_an_import_from_it(
