@@ -198,12 +198,14 @@ class ClientListener:
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket bound to the address, which does not listen yet. Raises OSError that names the address.
 
-    Without a host, and with `::`, it takes connections to all addresses of both families, as ZooKeeper's.
+    Without a host, and with `::`, it takes connections to all addresses of both families, as ZooKeeper's. Of
+    a name that has addresses of both, such as localhost, it takes an IPv4 one, as Java does.
     """
     try:
         if host not in ("", "::"):
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-            return _bound(found[0], found[4])
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, address = min(found, key=lambda each: each[0] is not socket.AF_INET)
+            return _bound(family, address)
         try:
             return _bound(socket.AF_INET6, ("::", port))
         except OSError as error:

@@ -6,6 +6,7 @@ this process, and more on busy cores, in which no client is served. `subprocess`
 """
 
 import asyncio
+import errno
 import subprocess
 import threading
 from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
@@ -85,9 +86,16 @@ async def spawn(
 ) -> Child:
     """Start a process. `pipes`: stdin and stdout are some. `descriptors`: it gets these. Raises OSError."""
     pipe = subprocess.PIPE if pipes else None
-    process = await asyncio.to_thread(
-        subprocess.Popen, command, env=environment, stdin=pipe, stdout=pipe, pass_fds=descriptors
-    )
-    child = Child(process)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        process = await asyncio.to_thread(
+            subprocess.Popen, command, env=environment, stdin=pipe, stdout=pipe, pass_fds=descriptors
+        )
+        child = Child(process)
+    except RuntimeError as error:  # the host, or the container, has no place for one more thread
+        if process is not None:
+            with process:  # closes its pipes, and waits for its end
+                process.kill()
+        raise OSError(errno.EAGAIN, str(error)) from error
     await child.connect()
     return child

@@ -66,6 +66,7 @@ def test_a_server_is_found_where_it_listens(family: int, listen: str) -> None:
         ([], b"null", 1, "answered b'null'"),
         ([], b"im", 1, "answered b'im'"),
         ([], b"", 1, "answered b''"),
+        ([], b"ruok is not executed because it is not in the whitelist.\n", 0, ""),
         (["ready"], b"Zxid: 0x1\nMode: follower\nNode count: 5\n", 0, ""),
         (["ready"], f"{NOT_SERVING}\n".encode(), 1, "not currently serving requests"),
     ],

@@ -18,7 +18,7 @@ import pytest
 
 from lab.servers.tls import Authority
 from proxy.frontend import listener as module
-from proxy.frontend.listener import ClientListener
+from proxy.frontend.listener import ClientListener, bound_socket
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.counters import Counters
 from proxy.support.handshakes import Handshakes
@@ -412,3 +412,14 @@ async def test_places_are_those_of_the_clients_behind_the_balancer() -> None:
         assert await host.ask(line(_CLIENT) + b"ruok") == b""
         writer.close()
         await host.has(1)  # of two: the refused one is not given back
+
+
+def test_a_name_with_addresses_of_both_families_is_taken_for_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As localhost on Debian, where the IPv6 address comes first."""
+    found = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with bound_socket("localhost", 0) as bound:
+        assert bound.family == socket.AF_INET

@@ -5,7 +5,10 @@ import mmap
 import os
 import resource
 import signal
+import subprocess
 import sys
+import threading
+from typing import Any
 
 import pytest
 import uvloop
@@ -27,6 +30,37 @@ async def test_it_reads_and_writes_and_ends() -> None:
     child.kill()  # as if it had not ended
     child.stdin.close()
     child.close()
+
+
+@pytest.mark.parametrize("started", [0, 1])
+async def test_without_a_place_for_another_thread_it_is_refused(
+    started: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before or after the process was started, which took the last place."""
+    start, left = threading.Thread.start, [None] * started
+    pids: list[int] = []
+
+    def start_if_there_is_a_place(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    popen = subprocess.Popen
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", lambda *words, **how: _noted(pids, popen(*words, **how)))
+        patched.setattr(threading.Thread, "start", start_if_there_is_a_place)
+        with pytest.raises(OSError, match="can't start new thread"):
+            await spawn([sys.executable, "-c", "input()"], os.environ, pipes=True)
+    assert len(pids) == started
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def _noted(pids: list[int], process: "subprocess.Popen[Any]") -> "subprocess.Popen[Any]":
+    pids.append(process.pid)
+    return process
 
 
 async def test_it_is_killed_with_output_that_nobody_reads() -> None:
