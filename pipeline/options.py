@@ -153,7 +153,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue although the digest differs or a running ensemble was written to: for rehearsals",
     )
-    add("--work-dir", metavar="DIR", help="directory for temporary copies of a running ensemble")
+    add("--work-dir", metavar="DIR", help="directory for temporary files (default: TMPDIR)")
     add(
         "--keep-sessions",
         action="store_true",

@@ -27,8 +27,14 @@ from schema.record import SnapshotRef, TreeRecord
 
 _IN_A_BUCKET = 500_000  # znodes
 _IN_MEMORY = 16 << 20  # bytes of hashes
+_HASHES = 16  # bytes of a znode's hash, and of its parent's
 _TOGETHER = 64  # pages whose paths are put into buckets at once
 _PAGES_TOGETHER = 16  # in one request
+
+
+def needs_files(nodes: int) -> bool:
+    """Whether `publish` may need temporary files for a tree of this size."""
+    return nodes * _HASHES > _IN_MEMORY
 
 
 async def publish(
@@ -39,11 +45,12 @@ async def publish(
     zxid: int,
     sessions: Sequence[SessionRow],
     limits: Limits,
+    folder: str | None = None,
 ) -> TreeRecord:
     """Make one tree of all parts and publish it. `zxid`: the tree's last one.
 
     An ephemeral whose session is not in `sessions` is deleted after the first proxy has waited for that
-    session. Raises LoadRefused, EtcdError.
+    session. `folder`: for temporary files (`needs_files`). Raises LoadRefused, EtcdError, OSError.
     """
     closed = await load.close_writes(etcd, keys, begun)
     missing = frozenset(fixed_nodes()).difference(*(part.fixed for part in parts))
@@ -53,7 +60,7 @@ async def publish(
         rows = [fixed_row(path) for path in sorted(missing)]
         parts = [*parts, await write(etcd, keys, closed, iter([batch_of(rows)]), limits)]
     numbers = [number for part in parts for number in part.numbers]
-    await _check_paths(etcd, keys, closed, numbers, sum(part.nodes for part in parts))
+    await _check_paths(etcd, keys, closed, numbers, sum(part.nodes for part in parts), folder)
     pages = await load.close_gaps(etcd, keys, closed, numbers)
     unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
     made = [*map(session_of_row, sessions), *map(unknown_session, sorted(unknown))]
@@ -82,10 +89,12 @@ async def publish(
     return await load.finish(etcd, keys, closed, ref)
 
 
-async def _check_paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int) -> None:
+async def _check_paths(
+    etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int, folder: str | None
+) -> None:
     """Read the paths back from the pages and check that they make one tree. Raises LoadRefused."""
     count = 1 + nodes // _IN_A_BUCKET
-    with Buckets(_IN_MEMORY) as buckets:
+    with Buckets(_IN_MEMORY, folder) as buckets:
         hashed: list[tuple[Hashes, Hashes]] = []
         async for column in _paths(etcd, keys, begun, numbers):
             hashed.append(paths.hashes(column))

@@ -6,7 +6,9 @@ serves the tree before the last step. A command that failed or was killed can be
 
 import argparse
 import asyncio
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,9 +17,10 @@ from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
-from pipeline.etcd.publish import publish
+from pipeline.etcd.publish import needs_files, publish
 from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
+from pipeline.folders import check_writable
 from pipeline.job import Runner, Table
 from pipeline.jobs import census
 from pipeline.jobs.census import Census, Ending
@@ -67,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
                 raise Failure(refusal)
             print_line("target: free")
             return 0
+        if needs_files(counted.nodes):
+            _check_room(arguments.work_dir)
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
         zxid = next_epoch(max(last_zxid, begun.zxid))
         parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid))
@@ -74,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     written = sum(part.nodes for part in parts)
     if written != nodes:
         raise Failure(f"the source had {nodes} znodes, but {written} were written. Not published")
-    asyncio.run(_publish(connection, limits, begun, parts, zxid, carried))
+    asyncio.run(_publish(connection, limits, begun, parts, zxid, carried, arguments.work_dir))
     print_line(f"imported: {nodes} znodes under {connection.prefix}, zxids continue at 0x{zxid:x}")
     return 0
 
@@ -108,6 +113,16 @@ def _has_obstacles(found: Origin, counted: Census, arguments: argparse.Namespace
     return bool(counted.obstacle_count or ((different or ahead) and not arguments.accept_changes))
 
 
+def _check_room(work_dir: str | None) -> None:
+    """Raises Failure where no temporary file can be made: at the end of an import the old tree is gone."""
+    try:
+        check_writable(Path(work_dir or tempfile.gettempdir()))
+    except (OSError, ValueError) as error:
+        raise Failure(
+            f"a tree of this size needs temporary files: {error}. Set --work-dir or TMPDIR"
+        ) from None
+
+
 def _load(
     runner: Runner, connection: Connection, limits: Limits, znodes: Table, begun: Load, ending: Ending
 ) -> list[Part]:
@@ -137,7 +152,8 @@ async def _publish(
     parts: Sequence[Part],
     zxid: int,
     carried: Sequence[SessionRow],
+    folder: str | None,
 ) -> None:
     """Publish the tree, so that proxies serve it."""
     async with connection.client() as etcd:
-        await publish(etcd, connection.keys, begun, parts, zxid, carried, limits)
+        await publish(etcd, connection.keys, begun, parts, zxid, carried, limits, folder)

@@ -283,7 +283,7 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     assert (container["args"][0], given.keep, given.folder) == ("backup", 7, Path("/backup"))
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
     files = (given.etcd_ca, given.etcd_password_file)
-    assert {str(Path(file).parent) for file in files} == mounted - {"/backup"}
+    assert {str(Path(file).parent) for file in files} == mounted - {"/backup", "/tmp"}
     assert container["env"] == _container(everything)[1]["env"][:-2]  # but for POD_IP and extraEnv
 
 

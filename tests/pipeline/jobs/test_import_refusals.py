@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from random import Random
 
@@ -65,6 +66,21 @@ def test_nodes_that_zketcd_cannot_hold(
     assert "refused: '/large': its 1572864 bytes of data exceed" in told
     assert r"refused: '/a\x01b': ZooKeeper allows no such path" in told
     assert state(target).keys == 0
+
+
+def test_a_large_tree_where_no_temporary_file_can_be_made(
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only root: it is found before the tree that is there is deleted."""
+    source = table(tmp_path, node("/a"))
+    assert run(source, target) == 0
+    before = state(target)
+    monkeypatch.setattr("pipeline.etcd.publish._IN_MEMORY", 0)
+    monkeypatch.setattr(tempfile, "tempdir", "/proc")
+    assert run(source, target, "--overwrite") == 2
+    assert "a tree of this size needs temporary files: /proc cannot be written to" in capsys.readouterr().err
+    assert state(target) == before
+    assert run(source, target, "--overwrite", "--work-dir", str(tmp_path)) == 0
 
 
 def test_a_snapshot_amid_transactions_whose_logs_are_missing(
