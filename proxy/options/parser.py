@@ -17,7 +17,7 @@ from proxy.support.files import check_no_pipe
 from proxy.support.usage import Parser, nearest
 
 # Variables of programs of ours besides the server.
-_OTHERS = {"JSON", "PATIENCE", "SERVER_PASSWORD", "SERVER_USER"}
+_OTHERS = {"AUTH", "JSON", "PATIENCE", "SERVER", "SERVER_CA", "SERVER_PASSWORD", "SERVER_USER", "TIMEOUT"}
 # What Kubernetes sets in each container for a service named zketcd (EnableServiceLinks).
 _OF_KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 

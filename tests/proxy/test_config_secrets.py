@@ -165,7 +165,7 @@ def test_what_other_users_of_the_host_cannot_read_is_no_warning(file: Path) -> N
 
 
 def test_variables_of_kubernetes_and_of_our_tools_are_known_others_are_a_warning() -> None:
-    known = ("PORT", "SERVICE_HOST", "PORT_2181_TCP_ADDR", "A_SERVICE_PORT_ADMIN", "JSON", "PATIENCE")
+    known = ("PORT", "SERVICE_HOST", "PORT_2181_TCP_ADDR", "A_SERVICE_PORT_ADMIN", "JSON", "PATIENCE", "AUTH")
     for name in (*known, "TEST_KILLS"):
         with mock.patch.dict(os.environ, {f"ZKETCD_{name}": "tcp://10.0.0.1:2181"}):
             assert parse([]).unknown_variables == (() if name in known else (f"ZKETCD_{name}",))
