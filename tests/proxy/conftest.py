@@ -6,9 +6,7 @@ from unittest import mock
 
 import pytest
 
-from proxy.config import parse_with, parser
-
-_PARSER = parser()
+from proxy.config import parse
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def complaint(no_environment: None, capsys: pytest.CaptureFixture[str]) -> Calla
 
     def complain(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            parse_with(_PARSER, arguments)
+            parse(arguments)
         assert ended.value.code == 2
         printed = capsys.readouterr()
         assert printed.out == ""
