@@ -128,10 +128,9 @@ class Space:
             return None
         rooms = self._rooms
         if self._is_last:  # a snapshot is written before the shares end
-            needed, worth = rooms.last, rooms.allowance
+            worth = rooms.allowance
         else:
-            needed, worth = rooms.reserve, rooms.reserve // 4
-        worth = min(worth, needed + rooms.surplus - self._room)
+            worth = min(rooms.reserve // 4, rooms.reserve + rooms.surplus - self._room)
         snapshot = self._next_snapshot + rooms.shares_end // 2
         return Pressure(rooms.reserve, self._room, snapshot, worth, self._is_last)
 

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
+_SMALLER = 0.8  # of its size at the current snapshot: then the last room is used for another one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
 _WRITER = "proxy.log.upkeep.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm, and after which that is repeated
@@ -277,14 +278,22 @@ class Snapshots:
         until the tree becomes smaller again or the log longer.
         """
         stored = taken = 0.0
+        ratio = 1.0
+        previous = record.previous.bytes if record.previous else 0
         if (current := record.current) is not None:
             tree = self._replicated.machine.tree
             known = self._length.tree
             ratio = tree.size / known if known else len(tree.nodes) / current.nodes
-            stored = current.bytes + (record.previous.bytes if record.previous else 0)
+            stored = current.bytes + previous
             taken = 2 * ratio * current.bytes
-        gain = in_etcd(stored + self._length.kept + log_bytes - taken)
-        gives = self._has_room(pressure) and gain > pressure.worth
+        kept = self._length.kept
+        if pressure.is_last:
+            # Each one brings etcd's file nearer to the quota: the first alone has to free more than it takes.
+            is_much = previous + kept - pressure.snapshot > pressure.worth
+            gives = is_much or ratio < _SMALLER or log_bytes > pressure.worth
+        else:
+            gives = in_etcd(stored + kept + log_bytes - taken) > pressure.worth
+        gives = gives and self._has_room(pressure)
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives

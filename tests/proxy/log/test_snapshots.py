@@ -234,6 +234,21 @@ def test_a_nearly_full_etcd_gets_snapshots_while_they_free_what_is_missing() -> 
     assert world.due(100)
 
 
+def test_in_the_last_room_a_snapshot_has_to_free_more_than_it_takes() -> None:
+    """Two within six seconds had filled etcd's file."""
+    world = NearlyFull()
+    last = Pressure(4000, 5000, 1100, 100, is_last=True)
+    world.subject.pressure = last
+    assert not world.snapshots.check()  # two would free the log of 100
+    world.subject.pressure = last._replace(snapshot=899)  # and the older snapshot has 1000
+    assert world.snapshots.check()
+    world.subject.pressure = last._replace(worth=99)
+    assert world.snapshots.check()
+    world = NearlyFull(nodes=6)
+    world.subject.pressure = last
+    assert world.snapshots.check()  # the tree has a third less
+
+
 def test_a_nearly_full_etcd_whose_tree_has_become_a_little_smaller_gets_two() -> None:
     """Inserts stayed refused behind DROP PARTITION, which had made the tree smaller by a sixth."""
     world = NearlyFull()
