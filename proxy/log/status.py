@@ -111,7 +111,7 @@ class Pressure(NamedTuple):
     reserve: int
     room: int  # of the quota that is not in use
     snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
-    worth: int  # two more snapshots are worth it if they free so much; outside of the last room what ends it
+    worth: int  # snapshots that free more than this are written
     is_last: bool = False  # the room is kept for that snapshot
 
 

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client.blocking import Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer
 from tests.conftest import TICK_TIME_MS
 
@@ -37,6 +38,15 @@ def pair(start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> tuple[Zketc
 
 
 @pytest.hookimpl(tryfirst=True)
+def comes_back(client: Client, port: int) -> bool:
+    """Whether a client can continue its session at this server."""
+    try:
+        client.reconnect(port)
+    except Disconnected:
+        return False
+    return True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start a proxy need real servers."""
     for item in items:

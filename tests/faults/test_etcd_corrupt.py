@@ -9,7 +9,7 @@ import pytest
 from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.operator import ask, etcdctl
-from tests.faults.conftest import Start
+from tests.faults.conftest import Start, comes_back
 from tests.proxy.etcd import admin
 
 
@@ -43,15 +43,7 @@ def test_clients_lose_their_connections_and_keep_their_sessions(
         )
         time.sleep(5)  # longer than the session's timeout
         admin.disarm(corrupt_etcd.endpoint)
-        wait_until(lambda: _continues(client, proxy.port), "the client is back")
+        wait_until(lambda: comes_back(client, proxy.port), "the client is back")
         stat = client.stat("/lock")
         assert stat is not None
         assert stat.ephemeral_owner == client.id
-
-
-def _continues(client: Client, port: int) -> bool:
-    try:
-        client.reconnect(port)
-    except Disconnected:
-        return False
-    return True

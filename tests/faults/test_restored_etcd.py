@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.client.blocking import EPHEMERAL, Client, Disconnected
+from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, wait_until
 from lab.servers.etcd import VERSIONS, etcd_program
 from lab.servers.operator import etcdctl
-from tests.faults.conftest import Start
+from tests.faults.conftest import Start, comes_back
 
 _VERSION = VERSIONS[-1]  # the oldest ones have no etcdutl
 
@@ -35,7 +35,7 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
             assert after["revision"] > before["revision"] + 1
             for each, proxy in zip((client, other), pair, strict=True):
                 wait_until(lambda: "etcd was restored" in proxy.log_text(), "the restore is found")  # noqa: B023
-                wait_until(lambda: _comes_back(each, proxy.port), "its client comes back")  # noqa: B023
+                wait_until(lambda: comes_back(each, proxy.port), "its client comes back")  # noqa: B023
                 assert each.children("/")[0] == {"zookeeper", "kept"}
             assert client.owner("/kept") == client.id
             client.create("/after")
@@ -66,11 +66,3 @@ def _restore(etcd: EtcdServer, backup: Path) -> None:
         timeout=60,
     )
     etcd.start()
-
-
-def _comes_back(client: Client, port: int) -> bool:
-    try:
-        client.reconnect(port)
-    except Disconnected:
-        return False
-    return True

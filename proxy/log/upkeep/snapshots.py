@@ -30,7 +30,7 @@ from proxy.support import probe
 from proxy.support.child import end, start
 from proxy.support.spawn import Child
 from schema.entry import Kind, encode_forget
-from schema.record import TreeRecord
+from schema.record import SnapshotRef, TreeRecord
 
 log = logging.getLogger(__name__)
 
@@ -270,33 +270,31 @@ class Snapshots:
         return status.pressure is not None and self._gives_space(status.pressure, record, log_bytes)
 
     def _gives_space(self, pressure: Pressure, record: TreeRecord, log_bytes: int) -> bool:
-        """Whether two snapshots delete enough, which compaction then frees in an etcd that is nearly full.
+        """Whether snapshots delete enough, which compaction then frees in an etcd that is nearly full.
 
         The first deletes the one before the current one, and the log up to the current one; the second
         deletes the current one, and the log since then. Each is as large as the current one, as far as the
         tree is. More than two would only take space until etcd compacts: nothing is left that they delete,
-        until the tree becomes smaller again or the log longer.
+        until the tree becomes smaller again or the log longer. In the last room one is judged alone.
         """
-        stored = taken = 0.0
-        ratio = 1.0
-        previous = record.previous.bytes if record.previous else 0
-        if (current := record.current) is not None:
-            tree = self._replicated.machine.tree
-            known = self._length.tree
-            ratio = tree.size / known if known else len(tree.nodes) / current.nodes
-            stored = current.bytes + previous
-            taken = 2 * ratio * current.bytes
-        kept = self._length.kept
+        current = record.current.bytes if record.current else 0
+        ratio = 1.0 if record.current is None else self._tree_since(record.current)
+        first = self._length.kept + (record.previous.bytes if record.previous else 0)
         if pressure.is_last:
             # Each one brings etcd's file nearer to the quota: the first alone has to free more than it takes.
-            is_much = previous + kept - pressure.snapshot > pressure.worth
+            is_much = first - pressure.snapshot > pressure.worth
             gives = is_much or ratio < _SMALLER or log_bytes > pressure.worth
         else:
-            gives = in_etcd(stored + kept + log_bytes - taken) > pressure.worth
+            gives = in_etcd(first + current + log_bytes - 2 * ratio * current) > pressure.worth
         gives = gives and self._has_room(pressure)
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives
+
+    def _tree_since(self, current: SnapshotRef) -> float:
+        """The size of the tree, as a multiple of that in the current snapshot."""
+        tree, known = self._replicated.machine.tree, self._length.tree
+        return tree.size / known if known else len(tree.nodes) / current.nodes
 
     def _has_room(self, pressure: Pressure) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
