@@ -18,7 +18,7 @@ import uvloop
 from proxy.base_server import BaseServer
 from proxy.config import Config, parse, parser
 from proxy.etcd.access import Access
-from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
+from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
 from proxy.etcd.rpc import connector
@@ -74,8 +74,8 @@ Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "ad
 def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int:
     """Run until a signal; the exit code of the process.
 
-    It is 0 after a drain, 1 for a failure, 2 for bad usage, and for a port or directory that cannot be used.
-    One that ends itself has the code of `last_resort`.
+    It is 0 after a drain, 2 for wrong usage, and 1 for a failure, also of what the options name: a port, a
+    file or a directory may be usable at the next start. One that ends itself has the code of `last_resort`.
     """
     config = parse(arguments)
     logs.configure(config.log_level, config.log_format)
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
         prepared = prepare(config)
     except (OSError, ValueError, Missing) as error:
         logs.say(f"zketcd: {error}")
-        return 2
+        return 1
     for option, file in config.secret_files:
         if is_world_readable(file):
             log.warning(
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
             ending.enter_context(logs.audit_to(config.audit_log, config.log_format))
         except OSError as error:
             logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
-            return 2
+            return 1
         code = _with_ports(config, prepared)
     if prepared.tracer is not None:
         prepared.tracer.shutdown()
@@ -192,7 +192,7 @@ def _with_ports(config: Config, prepared: Prepared) -> int:
                 _bind(config, listeners)
             except OSError as error:
                 logs.say(f"zketcd: {error}")
-                return 2
+                return 1
         return _run_loop(config, prepared, listeners, channel)
     finally:
         for listener in listeners.values():
@@ -232,7 +232,7 @@ def _run_loop(config: Config, prepared: Prepared, listeners: Listeners, channel:
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
         logs.say(f"zketcd: {for_operator(error, config.prefix)}")
-        return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
+        return 1
     if successor and channel is None and supervisor.is_needed():
         logs.finish()
         supervisor.become()

