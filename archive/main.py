@@ -65,11 +65,12 @@ def main(arguments: Sequence[str], command: str) -> int:
 def _archive(given: Any, made: Any) -> int:
     access, store = access_of(given, made), store_of(given.url)
     # It may be killed at any time. asyncio would wait for the threads that wait for the store.
-    former = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    former = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         asyncio.run(_follow(given, access, store))
     finally:
-        signal.signal(signal.SIGINT, former)
+        for each, handler in former.items():
+            signal.signal(each, handler)
     return 0
 
 

@@ -33,7 +33,8 @@ _STATUS = {
     " For diff, import, export, follow, lost, verify and inspect: also failed, maybe halfway.",
     "3": "For follow and export: not level in time.",
     "70": "For serve: an error of its own.",
-    "130": "Interrupted.",
+    "130": "Interrupted by Ctrl-C.",
+    "143": "Terminated by SIGTERM.",
 }
 _FILES = {
     "/etc/zketcd/zketcd.toml": "Configuration of the service.",

@@ -3,13 +3,15 @@
 Exit codes are the program's: 2 stands for wrong usage, and for a program whose libraries are not installed.
 """
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
 from cli.commands import Command, available
-from proxy.support.stdout import guarded
+from proxy.support.stdout import TERMINATED, guarded, terminate
 from zketcd.manual import top
 
 
@@ -43,9 +45,17 @@ def entry() -> int:
     """What the installed command runs: `main`, with a standard output that may fail."""
     command = available().get(sys.argv[1]) if len(sys.argv) > 1 else None
     module = "" if command is None else command.module
+    serves = module == "serve.__main__"
+    if not serves:  # the server drains
+        signal.signal(signal.SIGTERM, terminate)
     # To the pipeline 1 means that trees differ, or cannot be moved. The server can do without `ready`.
-    failed = 2 if module.startswith("pipeline.") else 0 if module == "serve.__main__" else 1
-    return guarded(main, "zketcd", failed=failed)
+    failed = 2 if module.startswith("pipeline.") else 0 if serves else 1
+    status = guarded(main, "zketcd", failed=failed)
+    if status == TERMINATED:
+        # To systemd an end by this signal is no failure. A container's first process ends with the exit code.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return status
 
 
 if __name__ == "__main__":

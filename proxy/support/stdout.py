@@ -1,4 +1,4 @@
-"""What surrounds a command: Ctrl-C, and its standard output.
+"""What surrounds a command: Ctrl-C, SIGTERM, and its standard output.
 
 That may be a full disk, a pipe without a reader, or a terminal without Unicode.
 """
@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-_INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
+# As a shell has them.
+_INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
 
 
 class _Raw(io.FileIO):
@@ -49,6 +51,11 @@ def open_missing() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+
+
+def terminate(_signum: int, _frame: object) -> None:
+    """A handler of SIGTERM, with which `guarded` treats it as Ctrl-C: what was begun is tidied up."""
+    raise SystemExit(TERMINATED)
 
 
 def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
@@ -98,11 +105,17 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
 def _code_of(main: Callable[[], int], name: str) -> int:
     try:
         return main()
-    except SystemExit as end:  # argparse's
+    except SystemExit as end:  # argparse's, or by `terminate`
         if not isinstance(end.code, int | None):
             raise
+        if end.code == TERMINATED:
+            _say(f"{name}: terminated")
         return end.code or 0
     except KeyboardInterrupt:
-        with contextlib.suppress(OSError):  # stderr is a full disk
-            print(f"{name}: interrupted", file=sys.stderr)
+        _say(f"{name}: interrupted")
         return _INTERRUPTED
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # stderr is a full disk
+        print(text, file=sys.stderr)

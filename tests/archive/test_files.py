@@ -335,8 +335,18 @@ _COMMAND = (
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [("list",), ("--etcd", "http://127.0.0.1:1")])
-def test_ctrl_c_ends_a_command_whose_store_does_not_answer(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "signum", "end"),
+    [
+        (("list",), signal.SIGINT, (130, b"zketcd: interrupted\n")),
+        (("list",), signal.SIGTERM, (-signal.SIGTERM, b"zketcd: terminated\n")),
+        (("--etcd", "http://127.0.0.1:1"), signal.SIGINT, (-signal.SIGINT, b"")),
+        (("--etcd", "http://127.0.0.1:1"), signal.SIGTERM, (-signal.SIGTERM, b"")),
+    ],
+)
+def test_a_signal_ends_a_command_whose_store_does_not_answer(
+    words: tuple[str, ...], signum: int, end: tuple[int, bytes]
+) -> None:
     """obstore looks at no signal for the three minutes in which it tries again."""
     with socket.create_server(("127.0.0.1", 0)) as store:
         store.settimeout(60)
@@ -352,11 +362,11 @@ def test_ctrl_c_ends_a_command_whose_store_does_not_answer(words: tuple[str, ...
                 client, _ = store.accept()
                 with client:
                     client.recv(1)  # the request is under way
-                    command.send_signal(signal.SIGINT)
+                    command.send_signal(signum)
                     _, errors = command.communicate(timeout=30)
             finally:
                 command.kill()
-    assert (command.returncode, errors) in ((130, b"zketcd: interrupted\n"), (-signal.SIGINT, b""))
+    assert (command.returncode, errors) == end
 
 
 @pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o640, 0o750), (0o077, 0o600, 0o700)])

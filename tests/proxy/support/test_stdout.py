@@ -50,6 +50,11 @@ _SAYS_WHY = "print('text'); print('why', file=sys.stderr); "
         (_SAYS_WHY + "return sys.stderr.isatty()", "2>&-", ("text\n", "", 0)),
         ("raise KeyboardInterrupt", "", ("", "name: interrupted\n", 130)),
         ("raise KeyboardInterrupt", ">&-", ("", "name: interrupted\n", 130)),
+        (
+            "from proxy.support.stdout import terminate; terminate(15, None)",
+            "",
+            ("", "name: terminated\n", 143),
+        ),
     ],
 )
 def test_output_and_exit_code(body: str, redirection: str, expected: tuple[str, str, int]) -> None:
