@@ -40,7 +40,8 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     a later time are of a host whose clock was or is wrong: they are neither counted nor deleted. Raises
     OSError, and ValueError if no epoch of zxids is left.
     """
-    name = prefix.strip("/").replace("%", "%25").replace("+", "%2B").replace("/", "+")
+    name = prefix.replace("%", "%25").replace("+", "%2B").replace("/", "+")
+    name = name[1:] if name.startswith("+") else f"+{name}"  # of /a and a, which are two trees
     target = folder / f"{name}-{now:{_TIME}}"
     zxid = next_epoch(machine.zxid)
     folder.mkdir(parents=True, exist_ok=True)
