@@ -1,5 +1,6 @@
 """Requests about nodes on one session: what the commands and the shell are made of."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from cli.client import Client
@@ -9,6 +10,8 @@ from codec.jute import PERMISSIONS, Acl
 from schema.paths import ROOT, join, parent_of
 
 _MOST_VERSION = (1 << 31) - 1  # an int of ZooKeeper
+# Between the entries of an ACL: not before another part of a certificate's subject, nor within such a part.
+_BETWEEN = re.compile(r"(?<!\\),(?![\w.]+=)")
 
 
 def create_parents(session: Client, path: str) -> None:
@@ -55,7 +58,7 @@ def acl_text(acl: Sequence[Acl]) -> str:
 
 def parsed_acl(text: str) -> tuple[Acl, ...]:
     """The entries of SCHEME:ID:PERMISSIONS,... Raises ValueError."""
-    return tuple([_entry(each) for each in text.split(",")])
+    return tuple([_entry(each) for each in _BETWEEN.split(text)])
 
 
 def parsed_version(text: str) -> int:

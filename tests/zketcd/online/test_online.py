@@ -217,7 +217,18 @@ def test_what_becomes_of_an_acl() -> None:
     assert made(add=(new,)) == (two, new)
     assert made(remove="ip:10.0.0.1") == (one,)
     assert nodes.parsed_acl("ip:::1:rw,world:anyone:cda") == (Acl(3, "ip", "::1"), Acl(28, "world", "anyone"))
-    for wrong in ("", "world", "world:anyone", "world:anyone:x", "world:anyone:", ":x:r"):
+    ann = Acl(31, "x509", r"CN=ann,OU=ops,O=Example\, Inc.,2.5.4.97=x")
+    acl = (ann, Acl(1, "world", "anyone"), ann)
+    assert nodes.parsed_acl(nodes.acl_text(acl)) == acl
+    for wrong in (
+        "",
+        "world",
+        "world:anyone",
+        "world:anyone:x",
+        "world:anyone:",
+        ":x:r",
+        "ip:10.0.0.1,10.0.0.2:r",
+    ):
         with pytest.raises(ValueError, match="is not SCHEME:ID:PERMISSIONS"):
             nodes.parsed_acl(wrong)
 
