@@ -23,6 +23,7 @@ def session(name: str, **settings: str) -> SparkSession:
     """A session with our data sources. `settings` are Spark's, with underscores for dots, for a local one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _extend_worker_path()
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the workers: the current directory is no place to import from
     builder = SparkSession.builder.appName(name)
     if _UNDER_SPARK_SUBMIT not in os.environ:
         local = {

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
@@ -48,6 +49,11 @@ def znodes() -> Table:
 
 def test_other_users_of_the_machine_cannot_speak_to_its_ports(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
+def test_workers_import_nothing_from_the_current_directory(spark: SparkSession) -> None:
+    is_safe = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.flags.safe_path)
+    assert is_safe.collect() == [True]
 
 
 def test_a_test_that_is_interrupted_does_not_spoil_the_next(spark: SparkSession) -> None:
