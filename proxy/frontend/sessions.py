@@ -404,7 +404,11 @@ class Sessions:
         return CallbackRequest(Kind.CLOSE, session_id, 0, (), body, answered)
 
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
-        return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
+        """The request to end a session. In an outage it is not sent, nor again what etcd has refused."""
+        body = encode_close(reason, holder)
+        return CallbackRequest(
+            Kind.CLOSE, session_id, 0, (), body, self._close_done, lambda: not self._outage
+        )
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
         """A CLOSE has its outcome. If the session did not end, the next check repeats the CLOSE."""

@@ -262,6 +262,19 @@ def test_while_etcd_takes_no_entry_no_session_ends(proxy: Proxy) -> None:
     assert [time for _, _, time in proxy.pass_to(130.0)] == [124.5]
 
 
+def test_an_outage_calls_off_an_end_that_is_not_in_the_log(proxy: Proxy) -> None:
+    """Etcd has refused it; when it takes entries again, the client may come back first."""
+    proxy.begin()
+    assert len(proxy.pass_to(104.0)) == 1
+    (pending,) = proxy.appended
+    was_wanted = pending.is_wanted
+    proxy.now = 108.0
+    proxy.sessions.check(Contact(0.0, 108.0, LEASE, 0, ended=104.0))
+    assert (was_wanted, pending.is_wanted) == (True, False)
+    proxy.answer(int(ErrorCode.SYSTEM_ERROR))
+    assert [time for _, _, time in proxy.pass_to(130.0)] == [112.5]
+
+
 @pytest.mark.parametrize("lease", [2.0, 5.0, 60.0])
 def test_a_proxy_that_keeps_its_lease_alive_keeps_its_connections(proxy: Proxy, lease: float) -> None:
     late = 100 + keep_alive_interval(lease) + 0.3  # an answer takes its time
