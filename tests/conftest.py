@@ -100,6 +100,13 @@ def only_real_tests_start_servers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def zketcds_are_forked() -> Iterator[None]:
+    """Their imports would be a tenth of a whole run."""
+    with mock.patch.object(ZketcdServer, "forks", new=True):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def grpc_stays_up() -> Iterator[None]:
     """Hold grpc.aio's thread: else the last channel collected joins it, on the loop of whichever test."""
     grpc.aio.init_grpc_aio()  # type: ignore[attr-defined]

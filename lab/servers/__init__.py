@@ -6,7 +6,7 @@ servers do.
 process         one server process, on which the others are built; ports, waiting (with deadlines)
 etcd            a real etcd; with TLS, as docs/etcd.md has it (secured)
 zookeeper       the real ZooKeeper
-zketcd          zketcd as users start it; with Python code that runs first (with_prelude)
+zketcd          zketcd as users start it; forked for tests (forked); with code that runs first (with_prelude)
 clusters        three members of etcd, three of ZooKeeper
 kerberos        a realm, with the KDC
 clickhouse, haproxy, collector (of OpenTelemetry), browser

@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
+from lab.servers.forked import ForkedProcess
 from lab.servers.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -64,7 +65,7 @@ class ServerProcess:
         self.log_path = self.folder / "log"
         self.data_dir = self.folder / "data"
         self._start_timeout = start_timeout
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._log_start = 0
 
     # What a subclass says
@@ -113,25 +114,27 @@ class ServerProcess:
         """Start the process without waiting for it. Raises BinaryMissing."""
         if self.alive:
             raise RuntimeError(f"{self.name} runs already")
-        command = list(self.command())
+        with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = self._begin(self.command(), {**os.environ, **self.environment()}, log)
+        running.append(self)
+
+    def _begin(
+        self, command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+    ) -> subprocess.Popen[bytes] | ForkedProcess:
         # setpriv replaces itself by the server, so the pid stays; the kernel ends the server if pytest dies.
         # More exactly: if the thread ends that has started it.
         setpriv = shutil.which("setpriv")
-        if setpriv is not None:
-            command = [setpriv, "--pdeathsig", "KILL", *command]
-        with self.log_path.open("ab") as log:
-            self._log_start = log.tell()
-            self._process = _starter.submit(
-                subprocess.Popen,
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=REPOSITORY,
-                env={**os.environ, **self.environment()},
-                start_new_session=True,
-            ).result()
-        running.append(self)
+        return _starter.submit(
+            subprocess.Popen,
+            [*((setpriv, "--pdeathsig", "KILL") if setpriv else ()), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=REPOSITORY,
+            env=environment,
+            start_new_session=True,
+        ).result()
 
     def wait_until_serving(self) -> None:
         """Wait until the server serves. Raises StartFailed if it ends or is late; it is dead then."""
@@ -180,8 +183,9 @@ class ServerProcess:
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP); its connections stay open and silent."""
         os.kill(self.pid, signal.SIGSTOP)
-        # Its threads may run on for a moment: wait for the last one (and do not reap a process that ended).
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        # Its threads may run on for a moment.
+        while not all(state in "TZ" for state in _thread_states(self.pid)):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Resume a paused process (SIGCONT)."""
@@ -224,7 +228,7 @@ class ServerProcess:
     ) -> None:
         self.close()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> subprocess.Popen[bytes] | ForkedProcess:
         if self._process is None:
             raise RuntimeError(f"{self.name} does not run")
         return self._process
@@ -238,9 +242,22 @@ class ServerProcess:
 def lives(pid: int) -> bool:
     """Whether a process has not ended; the kernel keeps the number of one that was not waited for."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return _state(Path(f"/proc/{pid}")) != "Z"
     except OSError:
         return False
+
+
+def _thread_states(pid: int) -> list[str]:
+    found: list[str] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):
+            found.append(_state(thread))
+    return found
+
+
+def _state(folder: Path) -> str:
+    """A letter, see "state" in proc(5); `folder` is a process's or a thread's."""
+    return (folder / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def children_of(pid: int) -> list[int]:

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import IO, ClassVar
 
 from typing_extensions import override
 
+from lab.servers import forked
 from lab.servers.process import REPOSITORY, ServerProcess
 
 _READY = re.compile(r"^ready\b.*\n", re.MULTILINE)
@@ -18,6 +20,8 @@ class ZketcdServer(ServerProcess):
     """One proxy. Two of them on one EtcdServer with one prefix serve the same tree."""
 
     kind = "zketcd"
+    #: Whether it is forked from a process that has imported it (see `forked`): for tests.
+    forks: ClassVar = False
 
     def __init__(
         self,
@@ -59,6 +63,17 @@ class ZketcdServer(ServerProcess):
     def environment(self) -> Mapping[str, str]:
         """Unbuffered output: the ready line must reach the log when it is printed."""
         return {"PYTHONUNBUFFERED": "1", **self._variables}
+
+    @override
+    def _begin(
+        self, command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+    ) -> subprocess.Popen[bytes] | forked.ForkedProcess:
+        arguments = command[len(forked.SERVE) :]
+        # A variable may be for the interpreter itself, or for the loader.
+        plain = all(name.startswith("ZKETCD_") for name in self._variables)
+        if self.forks and plain and (*command,) == (*forked.SERVE, *arguments):
+            return forked.start(arguments, environment, log.fileno())
+        return super()._begin(command, environment, log)
 
     def serves(self) -> bool:
         """Whether the line that begins with `ready` has been printed since the last start."""
