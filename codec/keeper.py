@@ -1,6 +1,6 @@
 """ClickHouse Keeper's extensions to the protocol: its long handshake, 64-bit xids, and its own requests.
 
-Twins of what lab/records.py declares, as in packets.py and with the same errors. Here is only what Keeper
+Twins of what lab/oracle declares, as in packets.py and with the same errors. Here is only what Keeper
 adds; nothing here knows what a server answers.
 """
 

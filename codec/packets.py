@@ -1,4 +1,4 @@
-"""What the server reads and writes: hand-tuned twins of the declarations in lab/records.py.
+"""What the server reads and writes: hand-tuned twins of the declarations in lab/oracle.
 
 Each is proven equal to its declaration, byte for byte, by tests/codec/test_packets.py.
 Decoders take a frame and the position behind the request header, ignore trailing bytes as ZooKeeper does,

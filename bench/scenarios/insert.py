@@ -20,7 +20,8 @@ from bench.servers import ETCD_OPTIONS
 from codec.constants import OpCode
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER, REQUEST_HEADER
-from lab import records
+from lab.oracle import requests
+from lab.oracle.wire import Cursor
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.clickhouse import ClickHouseServer
 from lab.servers.link import Link
@@ -104,8 +105,8 @@ def kind_of(opcode: int, body: bytes) -> str:
     """What a request is, in words: "create", "multi: 2 create, 1 delete"."""
     if opcode != OpCode.MULTI:
         return OpCode(opcode).name.lower()
-    parts = [part.header.type for part in records.decode(records.MultiOperationRecord, body).operations[:-1]]
-    counts = Counter(OpCode(part).name.lower() for part in parts)
+    parts = requests.decode_body(opcode, Cursor(body)).ops
+    counts = Counter(OpCode(requests.opcode(part)).name.lower() for part in parts)
     return "multi: " + ", ".join(f"{count} {name}" for name, count in counts.items())
 
 

@@ -1,4 +1,4 @@
-"""What a client can ask, as values and as bytes. Layouts follow ZooKeeper 3.9's zookeeper.jute.
+"""What a client can ask, as values and as bytes.
 
 Servers are compared by these requests (tests.compat), and models of ZooKeeper take them (proof.naive). Every
 request is a NamedTuple whose repr is Python.
@@ -7,11 +7,13 @@ request is a NamedTuple whose repr is Python.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from lab.oracle import wire
-from lab.oracle.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
+from lab.oracle import records, wire
+from lab.oracle.records import Record, Type
+from lab.oracle.wire import Cursor, pack_int
 
 AclList = tuple[tuple[int, str | None, str | None], ...]
 OPEN: AclList = ((31, "world", "anyone"),)
@@ -125,10 +127,11 @@ class Multi(NamedTuple):
 
 
 class AddAuth(NamedTuple):
-    """The auth packet."""
+    """The auth packet; clients send 0 as `kind`."""
 
     scheme: str | None
     auth: bytes | None
+    kind: int = 0
 
 
 class SetWatches(NamedTuple):
@@ -195,12 +198,12 @@ class WhoAmI(NamedTuple):
 
 
 class Reconfig(NamedTuple):
-    """reconfig."""
+    """reconfig; `config` is the zxid of the configuration that it changes."""
 
     joining: str | None = None
     leaving: str | None = None
     members: str | None = None
-    version: int = -1
+    config: int = -1
 
 
 class Sasl(NamedTuple):
@@ -213,8 +216,16 @@ class CloseSession(NamedTuple):
     """closeSession."""
 
 
+class FilteredList(NamedTuple):
+    """ClickHouse Keeper's, as the seven below; `only` is one of its kinds of children, 0 all."""
+
+    path: str | None
+    watch: bool = False
+    only: int = 0
+
+
 class CheckNotExists(NamedTuple):
-    """ClickHouse Keeper's, as the four below."""
+    """checkNotExists."""
 
     path: str | None
     version: int = -1
@@ -249,6 +260,23 @@ class TryRemove(NamedTuple):
 
     path: str | None
     version: int = -1
+
+
+class ListWithStatAndData(NamedTuple):
+    """listWithStatAndData; `only` as in FilteredList."""
+
+    path: str | None
+    watch: bool = False
+    only: int = 0
+    with_stats: bool = True
+    with_data: bool = True
+
+
+class ListRecursive(NamedTuple):
+    """listRecursive."""
+
+    path: str | None
+    limit: int = 1000
 
 
 class Ping(NamedTuple):
@@ -289,71 +317,115 @@ Request = (
     | Reconfig
     | Sasl
     | CloseSession
+    | FilteredList
     | CheckNotExists
     | CreateIfNotExists
     | RemoveRecursive
     | CheckStat
     | TryRemove
+    | ListWithStatAndData
+    | ListRecursive
     | Ping
     | Payload
 )
 
 
-# What follows the header of a request: its fields in their order.
-_LAYOUTS: dict[type, tuple[int, str]] = {
-    Create: (wire.CREATE, "path data acls flags"),
-    CreateContainer: (wire.CREATE_CONTAINER, "path data acls flags"),
-    CreateTtl: (wire.CREATE_TTL, "path data acls flags ttl"),
-    DeleteContainer: (wire.DELETE_CONTAINER, "path"),
-    Delete: (wire.DELETE, "path version"),
-    Exists: (wire.EXISTS, "path watch"),
-    GetData: (wire.GET_DATA, "path watch"),
-    SetData: (wire.SET_DATA, "path data version"),
-    GetAcl: (wire.GET_ACL, "path"),
-    SetAcl: (wire.SET_ACL, "path acls version"),
-    GetChildren: (wire.GET_CHILDREN, "path watch"),
-    Sync: (wire.SYNC, "path"),
-    Check: (wire.CHECK, "path version"),
-    AddWatch: (wire.ADD_WATCH, "path mode"),
-    CheckWatches: (wire.CHECK_WATCHES, "path kind"),
-    RemoveWatches: (wire.REMOVE_WATCHES, "path kind"),
-    GetEphemerals: (wire.GET_EPHEMERALS, "prefix"),
-    GetAllChildrenNumber: (wire.GET_ALL_CHILDREN_NUMBER, "path"),
-    WhoAmI: (wire.WHO_AM_I, ""),
-    Sasl: (wire.SASL, "token"),
-    CloseSession: (wire.CLOSE_SESSION, ""),
-    Ping: (wire.PING, ""),
-    CheckNotExists: (wire.CHECK_NOT_EXISTS, "path version"),
-    CreateIfNotExists: (wire.CREATE_IF_NOT_EXISTS, "path data acls flags"),
-    RemoveRecursive: (wire.REMOVE_RECURSIVE, "path limit"),
-    CheckStat: (wire.CHECK_STAT, "path version stat"),
-    TryRemove: (wire.TRY_REMOVE, "path version"),
-    # And those that are more than their fields:
-    Multi: (wire.MULTI, ""),
-    MultiRead: (wire.MULTI_READ, ""),
-    AddAuth: (wire.AUTH, ""),
-    SetWatches: (wire.SET_WATCHES, ""),
-    SetWatches2: (wire.SET_WATCHES2, ""),
-    Reconfig: (wire.RECONFIG, ""),
-}
-_PACK: dict[str, Callable[[Any], bytes]] = {
-    **dict.fromkeys(("path", "prefix"), pack_string),
-    **dict.fromkeys(("data", "token"), pack_buffer),
-    **dict.fromkeys(("flags", "version", "mode", "kind", "limit"), pack_int),
-    "acls": pack_acls,
-    "ttl": pack_long,
-    "watch": lambda value: bytes([value]),
-    "stat": lambda value: wire.STAT.pack(*value),
-}
-_READ: dict[str, Callable[[Cursor], Any]] = {
-    "path": Cursor.string,
-    "data": Cursor.buffer,
-    **dict.fromkeys(("flags", "version", "limit"), Cursor.integer),
-    "acls": lambda cursor: tuple(cursor.acls()),
-    "ttl": Cursor.long,
-    "stat": lambda cursor: tuple(cursor.stat()),
-}
+def _write_parts(parts: tuple[Request, ...]) -> bytes:
+    each = (pack_int(opcode(part)) + b"\0" + pack_int(-1) + encode_body(part) for part in parts)
+    return b"".join(each) + _END_OF_PARTS
+
+
+def _read_parts(cursor: Cursor) -> tuple[Request, ...]:
+    parts: list[Request] = []
+    while True:
+        part, done, _ = cursor.integer(), cursor.boolean(), cursor.integer()
+        if done:
+            return tuple(parts)
+        parts.append(decode_body(part, cursor))
+
+
 _END_OF_PARTS = pack_int(-1) + b"\1" + pack_int(-1)
+_TYPES: dict[str, Type] = {
+    **dict.fromkeys(("path", "prefix", "scheme", "joining", "leaving", "members"), records.TEXT),
+    **dict.fromkeys(("data", "token", "auth"), records.BUFFER),
+    **dict.fromkeys(("flags", "version", "mode", "kind"), records.INT),
+    **dict.fromkeys(("ttl", "config"), records.LONG),
+    **dict.fromkeys(("watch", "with_stats", "with_data"), records.BOOLEAN),
+    "acls": records.ACLS,
+    "limit": records.UNSIGNED,
+    "only": records.BYTE,
+    "ops": Type(_write_parts, _read_parts),
+    "stat": records.STAT,
+}
+
+
+def _record(fields: str) -> Record:
+    return {name: _TYPES[name] for name in fields.split()}
+
+
+_PATH, _PATH_WATCH, _PATH_VERSION = _record("path"), _record("path watch"), _record("path version")
+_CREATE = _record("path data acls flags")
+
+
+def _watches(of: type[SetWatches] | type[SetWatches2]) -> Record:
+    return {"since": records.LONG, **dict.fromkeys(of._fields[1:], records.TEXTS)}
+
+
+# What follows the header of a request.
+_RECORDS: dict[type, tuple[int, Record]] = {
+    Create: (wire.CREATE, _CREATE),
+    CreateContainer: (wire.CREATE_CONTAINER, _CREATE),
+    CreateTtl: (wire.CREATE_TTL, {**_CREATE, "ttl": records.LONG}),
+    DeleteContainer: (wire.DELETE_CONTAINER, _PATH),
+    Delete: (wire.DELETE, _PATH_VERSION),
+    Exists: (wire.EXISTS, _PATH_WATCH),
+    GetData: (wire.GET_DATA, _PATH_WATCH),
+    SetData: (wire.SET_DATA, _record("path data version")),
+    GetAcl: (wire.GET_ACL, _PATH),
+    SetAcl: (wire.SET_ACL, _record("path acls version")),
+    GetChildren: (wire.GET_CHILDREN, _PATH_WATCH),
+    Sync: (wire.SYNC, _PATH),
+    Check: (wire.CHECK, _PATH_VERSION),
+    Multi: (wire.MULTI, _record("ops")),
+    AddAuth: (wire.AUTH, _record("kind scheme auth")),
+    SetWatches: (wire.SET_WATCHES, _watches(SetWatches)),
+    SetWatches2: (wire.SET_WATCHES2, _watches(SetWatches2)),
+    AddWatch: (wire.ADD_WATCH, _record("path mode")),
+    CheckWatches: (wire.CHECK_WATCHES, _record("path kind")),
+    RemoveWatches: (wire.REMOVE_WATCHES, _record("path kind")),
+    MultiRead: (wire.MULTI_READ, _record("ops")),
+    GetEphemerals: (wire.GET_EPHEMERALS, _record("prefix")),
+    GetAllChildrenNumber: (wire.GET_ALL_CHILDREN_NUMBER, _PATH),
+    WhoAmI: (wire.WHO_AM_I, {}),
+    Reconfig: (wire.RECONFIG, _record("joining leaving members config")),
+    Sasl: (wire.SASL, _record("token")),
+    CloseSession: (wire.CLOSE_SESSION, {}),
+    FilteredList: (wire.FILTERED_LIST, _record("path watch only")),
+    CheckNotExists: (wire.CHECK_NOT_EXISTS, _PATH_VERSION),
+    CreateIfNotExists: (wire.CREATE_IF_NOT_EXISTS, _CREATE),
+    RemoveRecursive: (wire.REMOVE_RECURSIVE, _record("path limit")),
+    CheckStat: (wire.CHECK_STAT, _record("path version stat")),
+    TryRemove: (wire.TRY_REMOVE, _PATH_VERSION),
+    ListWithStatAndData: (wire.LIST_WITH_STAT_AND_DATA, _record("path watch only with_stats with_data")),
+    ListRecursive: (wire.LIST_RECURSIVE, _record("path limit")),
+    Ping: (wire.PING, {}),
+}
+_WITH_STAT: dict[int, type] = {wire.CREATE2: Create, wire.GET_CHILDREN2: GetChildren}
+_MAKE: dict[int, Callable[..., Any]] = {
+    **{code: kind for kind, (code, _) in _RECORDS.items()},
+    **{code: partial(kind, with_stat=True) for code, kind in _WITH_STAT.items()},
+}
+#: The fields of each request, by its opcode.
+RECORDS: dict[int, Record] = {
+    **dict(_RECORDS.values()),
+    **{code: _RECORDS[kind][1] for code, kind in _WITH_STAT.items()},
+}
+_SPECIAL_XIDS: dict[type, int] = {
+    AddAuth: wire.AUTH_XID,
+    SetWatches: wire.SET_WATCHES_XID,
+    SetWatches2: wire.SET_WATCHES_XID,
+    Ping: wire.PING_XID,
+}
 
 
 def opcode(request: Request) -> int:
@@ -365,15 +437,7 @@ def opcode(request: Request) -> int:
             return wire.GET_CHILDREN2
         case Payload():
             return int(struct.unpack_from(">i", request.data, 4)[0]) if len(request.data) >= 8 else 0
-    return _LAYOUTS[type(request)][0]
-
-
-_SPECIAL_XIDS: dict[type, int] = {
-    AddAuth: wire.AUTH_XID,
-    SetWatches: wire.SET_WATCHES_XID,
-    SetWatches2: wire.SET_WATCHES_XID,
-    Ping: wire.PING_XID,
-}
+    return _RECORDS[type(request)][0]
 
 
 def writes(request: Request) -> bool:
@@ -390,45 +454,29 @@ def encode(request: Request, xid: int) -> bytes:
 
 def encode_body(request: Request) -> bytes:
     """Return what follows the request header."""
-    match request:
-        case Payload(data):
-            return data
-        case Multi(ops) | MultiRead(ops):
-            parts = (pack_int(opcode(op)) + b"\0" + pack_int(-1) + encode_body(op) for op in ops)
-            return b"".join(parts) + _END_OF_PARTS
-        case AddAuth(scheme, auth):
-            return pack_int(0) + pack_string(scheme) + pack_buffer(auth)
-        case SetWatches() | SetWatches2():
-            since, *lists = request
-            return pack_long(int(since)) + b"".join(map(pack_strings, lists))
-        case Reconfig():
-            *texts, version = request
-            return b"".join(map(pack_string, texts)) + pack_long(version)
-    _, layout = _LAYOUTS[type(request)]
-    return b"".join(_PACK[name](getattr(request, name)) for name in layout.split())
+    if isinstance(request, Payload):
+        return request.data
+    return records.write(_RECORDS[type(request)][1], request._asdict())
+
+
+def body_of(code: int, **fields: Any) -> bytes:
+    """Return a request's body: of these fields those that it has, and usual values in its others."""
+    return encode_body(_MAKE[code](**{name: fields[name] for name in RECORDS[code].keys() & fields.keys()}))
+
+
+def decode_body(code: int, cursor: Cursor) -> Any:
+    """Return the request of an opcode whose body is at a cursor, which moves behind it."""
+    return _MAKE[code](**records.read(RECORDS[code], cursor))
 
 
 _CHANGES = (Create, CreateContainer, CreateTtl, DeleteContainer, Delete, SetData, SetAcl)
-_WRITES: Mapping[int, type] = {
-    _LAYOUTS[kind][0]: kind
-    for kind in (
-        *(*_CHANGES, Check, CloseSession),
-        *(CheckNotExists, CreateIfNotExists, RemoveRecursive, CheckStat, TryRemove),
-    )
-} | {wire.CREATE2: Create}
+_WRITES = (
+    *(*_CHANGES, Check, Multi, CloseSession),
+    *(CheckNotExists, CreateIfNotExists, RemoveRecursive, CheckStat, TryRemove),
+)
 
 
 def decode_write(code: int, cursor: Cursor) -> Any:
     """Return the request that changes something, by its opcode and body; None for another."""
-    if code == wire.MULTI:
-        parts: list[Request] = []
-        while True:
-            part, done, _ = cursor.integer(), cursor.boolean(), cursor.integer()
-            if done:
-                return Multi(tuple(parts))
-            parts.append(decode_write(part, cursor))
-    kind = _WRITES.get(code)
-    if kind is None:
-        return None
-    fields = {name: _READ[name](cursor) for name in _LAYOUTS[kind][1].split()}
-    return kind(**fields, **({"with_stat": True} if code == wire.CREATE2 else {}))
+    request = decode_body(code, cursor)
+    return request if isinstance(request, _WRITES) else None

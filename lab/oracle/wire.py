@@ -23,7 +23,8 @@ AUTH, SET_WATCHES, SASL, GET_EPHEMERALS, GET_ALL_CHILDREN_NUMBER = range(100, 10
 SET_WATCHES2, ADD_WATCH, WHO_AM_I = 105, 106, 107
 CLOSE_SESSION = -11
 # ClickHouse Keeper's.
-CHECK_NOT_EXISTS, CREATE_IF_NOT_EXISTS, REMOVE_RECURSIVE, CHECK_STAT, TRY_REMOVE = 501, 502, 503, 504, 505
+FILTERED_LIST, CHECK_NOT_EXISTS, CREATE_IF_NOT_EXISTS, REMOVE_RECURSIVE = 500, 501, 502, 503
+CHECK_STAT, TRY_REMOVE, LIST_WITH_STAT_AND_DATA, LIST_RECURSIVE = 504, 505, 506, 507
 ERROR = -1
 
 EVENT_XID, PING_XID, AUTH_XID, SET_WATCHES_XID = -1, -2, -4, -8
@@ -127,8 +128,12 @@ def frame(payload: bytes) -> bytes:
     return _INT.pack(len(payload)) + payload
 
 
+#: What a Cursor raises where the bytes end early, or a length is impossible.
+UNREADABLE = struct.error, IndexError
+
+
 class Cursor:
-    """Reads jute fields from a reply body; raises struct.error or IndexError when the body is short."""
+    """Reads jute fields from a body. Raises one of UNREADABLE."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -146,20 +151,24 @@ class Cursor:
         self.position += 8
         return int(value)
 
-    def boolean(self) -> bool:
-        """Return the next boolean."""
+    def byte(self) -> int:
+        """Return the next byte, unsigned."""
         value = self.body[self.position]
         self.position += 1
-        return value != 0
+        return value
+
+    def boolean(self) -> bool:
+        """Return the next boolean."""
+        return self.byte() != 0
 
     def buffer(self) -> bytes | None:
         """Return the next buffer."""
         length = self.integer()
-        if length < 0:
+        if length == -1:
             return None
         value = self.body[self.position : self.position + length]
-        if len(value) != length:
-            raise IndexError(f"buffer of {length} bytes is cut to {len(value)}")
+        if length < 0 or len(value) != length:
+            raise IndexError(f"buffer of {length} bytes in the {len(value)} that are left")
         self.position += length
         return value
 
@@ -316,6 +325,6 @@ def _event(reply: Reply) -> Event | None:
     try:
         kind, state, path = cursor.integer(), cursor.integer(), cursor.string()
         cursor.finish()
-    except (struct.error, IndexError):
+    except UNREADABLE:
         return None
     return Event(reply.zxid, kind, state, str(path))

@@ -20,7 +20,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
-from lab.records import EVERY_REQUEST, fields_of
+from lab.oracle.requests import RECORDS
 from proxy.frontend.authentication import AuthEntries
 from proxy.frontend.limits import LIMITS
 from proxy.state.capture import new_machine
@@ -373,31 +373,30 @@ class _Pieces(NamedTuple):
 
     def fields(self, opcode: int, kind: int, number: int) -> bytes:
         """The body of a request, or of a part."""
-        return b"".join(_FIELDS[name](self, kind, number) for name in _NAMES[opcode])
+        return b"".join(_FIELDS[name](self, kind, number) for name in RECORDS[opcode])
 
     def many(self, kind: int, count: int) -> bytes:
         """A vector of paths."""
         return pack_strings([self.path(kind, number) for number in range(count)])
 
 
-_NAMES = {opcode: fields_of(opcode) for opcode in EVERY_REQUEST}
 #: Each field of a request, from what it is made of, and the kind and the number of its path.
 _FIELDS: dict[str, Callable[[_Pieces, int, int], bytes]] = {
     "path": lambda made, kind, number: pack_string(made.path(kind, number)),
-    "prefixPath": lambda made, kind, number: pack_string(made.path(kind, number)),
+    "prefix": lambda made, kind, number: pack_string(made.path(kind, number)),
     "watch": lambda *_: b"\1",
     "data": lambda *_: pack_buffer(b"count=5"),
-    "acl": lambda made, _kind, number: made.acl(number),
+    "acls": lambda made, _kind, number: made.acl(number),
     "flags": lambda made, *_: INT.pack((0, 0, 1, 2)[made.variant // 4 % 4]),
     "ttl": lambda *_: LONG.pack(1000),
     "version": lambda *_: INT.pack(-1),
     "stat": lambda *_: STAT.pack(*[-1] * 11),
-    "type": lambda made, *_: INT.pack(1 + made.variant % 3),
+    "kind": lambda made, *_: INT.pack(1 + made.variant % 3),
     "mode": lambda made, *_: INT.pack(made.variant % 2),
     "limit": lambda made, *_: INT.pack(_UNLIMITED >> made.variant % 31),
-    "filter": lambda made, *_: bytes((made.variant % 3,)),
-    "withStat": lambda *_: b"\1",
-    "withData": lambda *_: b"\1",
+    "only": lambda made, *_: bytes((made.variant % 3,)),
+    "with_stats": lambda *_: b"\1",
+    "with_data": lambda *_: b"\1",
 }
 _WRITTEN = sorted(map(int, EXTENDED_PARTS))
 _READ = sorted(MULTI_READ.parts)

@@ -30,10 +30,11 @@ from codec.jute import (
     to_text,
 )
 from codec.packets import REQUEST_HEADER
-from lab import records
+from lab.oracle import wire
 from lab.oracle.wire import Connection
 from lab.servers import ZooKeeperServer
 from tests.codec.generate import INTS, LONGS
+from tests.codec.generate import TEXTS as BMP_TEXTS
 from tests.table import one_by_one
 
 TEXTS = st.text()
@@ -51,11 +52,10 @@ def test_numbers_and_buffers_are_read_one_after_another(
     assert (reader.buffer(), reader.buffer(), reader.remaining) == (data, None, 0)
 
 
-@given(st.lists(st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))), ACLS)
-def test_vectors_as_declared(texts: list[str], acls: list[Acl]) -> None:
-    declared = [{"perms": one.perms, "id": {"scheme": one.scheme, "id": one.id}} for one in acls]
-    assert pack_strings(texts) == records.Vector(records.ustring).build(texts)
-    assert pack_acls(acls) == records.Vector(records.ACL).build(declared)
+@given(st.lists(BMP_TEXTS), st.lists(st.builds(Acl, INTS, BMP_TEXTS, BMP_TEXTS), max_size=3))
+def test_vectors_as_the_oracles(texts: list[str], acls: list[Acl]) -> None:
+    assert pack_strings(texts) == wire.pack_strings(texts)
+    assert pack_acls(acls) == wire.pack_acls(acls)
     assert Reader(pack_strings(texts)).strings() == texts
 
 

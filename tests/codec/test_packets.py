@@ -1,24 +1,23 @@
-"""Twin and declaration are equal byte for byte, in both directions, on good bytes and bad."""
+"""Our decoders and the oracle read the same, byte for byte, on good bytes and bad."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from construct import Construct
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec import keeper, packets
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import NO_TEXT, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string
-from lab import records
-from lab.records import EVERY_REQUEST
-from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
+from codec.jute import NO_TEXT, OPEN_ACL, Acl, Reader, from_text, pack_acls, pack_buffer, pack_string
+from lab.oracle import records, wire
+from lab.oracle.records import Record
+from lab.oracle.requests import RECORDS
+from lab.oracle.wire import Cursor, pack_int, pack_long
+from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, any_packets
 from tests.codec.generate import packets as whole_packets
-
-Fields = tuple[Any, ...]
 
 
 class Twin(NamedTuple):
@@ -37,12 +36,12 @@ def _read(read: Callable[[Reader], Any], *, null_path: bool = False) -> Twin:
 
 
 # Decoders that return the position as well, and their careful sisters.
-DECODERS = {
-    "delete": (records.DeleteRequest, packets.decode_path_version, packets.read_path_version),
-    "create": (records.CreateRequest, packets.decode_create, packets.read_create),
-    "setData": (records.SetDataRequest, packets.decode_set_data, packets.read_set_data),
-    "setACL": (records.SetACLRequest, packets.decoder(packets.read_set_acl), packets.read_set_acl),
-}
+DECODERS = [
+    (OpCode.DELETE, packets.decode_path_version, packets.read_path_version),
+    (OpCode.CREATE, packets.decode_create, packets.read_create),
+    (OpCode.SET_DATA, packets.decode_set_data, packets.read_set_data),
+    (OpCode.SET_ACL, packets.decoder(packets.read_set_acl), packets.read_set_acl),
+]
 _PATH = Twin(packets.decode_path, Reader.text)
 _OPTIONAL_PATH = Twin(packets.decode_optional_path, Reader.string, null_path=True)
 _PATH_WATCH = Twin(packets.decode_path_watch, packets.read_path_watch)
@@ -83,15 +82,14 @@ _ELSEWHERE = {
     OpCode.SET_WATCHES2, OpCode.ADD_WATCH, OpCode.CHECK_WATCHES, OpCode.REMOVE_WATCHES,
 }  # fmt: skip
 # Each form once.
-_FORMS = {(EVERY_REQUEST[opcode], twin): opcode for opcode, twin in TWINS.items()}
+_FORMS = {(*RECORDS[opcode], twin): opcode for opcode, twin in TWINS.items()}
 BY_TWIN = pytest.mark.parametrize("opcode", _FORMS.values())
 
 
 def test_each_request_is_declared_and_has_a_twin_if_it_has_fields() -> None:
     of_servers = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
-    assert set(EVERY_REQUEST) == {*OpCode, *KeeperOpCode} - of_servers
-    fields = {opcode for opcode, declaration in EVERY_REQUEST.items() if declaration is not records.Nothing}
-    assert fields == TWINS.keys() | _ELSEWHERE
+    assert set(RECORDS) == {*OpCode, *KeeperOpCode} - of_servers
+    assert {opcode for opcode, record in RECORDS.items() if record} == TWINS.keys() | _ELSEWHERE
 
 
 def outcome(decode: Callable[[], Any]) -> Any:
@@ -104,38 +102,38 @@ def outcome(decode: Callable[[], Any]) -> Any:
         return MalformedPacket
 
 
-def declared(opcode: int, packet: bytes) -> Any:
-    """What the twin must return, by the declaration."""
-    fields = plain(records.decode(EVERY_REQUEST[opcode], packet))
-    values = [fields.pop("path" if "path" in fields else "prefixPath")]
-    for name, value in fields.items():
-        if name == "stat":
-            value = tuple(value.values())
-        values.append(_acls(value) if name == "acl" and value is not None else value)
-    if values[0] is None and not TWINS[opcode].null_path:
-        raise NullString("", 0)
-    return tuple(values) if len(values) > 1 else values[0]
+def declared(record: Record, packet: bytes) -> dict[str, Any] | None:
+    """The fields as the oracle reads them; None if a decoder must raise MalformedPacket."""
+    try:
+        return records.read(record, Cursor(packet))
+    except wire.UNREADABLE:
+        return None
 
 
-def _all_fields(declaration: Construct, packet: bytes) -> Fields:
-    return tuple(plain(records.decode(declaration, packet)).values())
+def _expected(opcode: int, packet: bytes) -> Any:
+    """What the twin must return, by the oracle."""
+    fields = declared(RECORDS[opcode], packet)
+    if fields is None:
+        return MalformedPacket
+    first, *more = (_acls(value) if name == "acls" else value for name, value in fields.items())
+    if first is None and not TWINS[opcode].null_path:
+        return NullString
+    return (first, *more) if more else first
 
 
-def _acls(entries: list[dict[str, Any]]) -> tuple[Acl, ...]:
+def _acls(entries: tuple[tuple[int, str | None, str | None], ...] | None) -> tuple[Acl, ...] | None:
     def text(value: str | None) -> str:
         return NO_TEXT if value is None else value
 
-    return tuple(Acl(entry["perms"], *map(text, entry["id"].values())) for entry in entries)
+    return None if entries is None else tuple(Acl(perms, *map(text, who)) for perms, *who in entries)
 
 
 @BY_TWIN
 @given(data=st.data())
 def test_decoders_equal_their_declaration(opcode: int, data: st.DataObject) -> None:
-    declaration, twin = EVERY_REQUEST[opcode], TWINS[opcode]
-    packet = data.draw(
-        st.one_of(whole_packets(declaration), broken_packets(declaration), st.binary(max_size=60))
-    )
-    expected = outcome(lambda: declared(opcode, packet))
+    twin = TWINS[opcode]
+    packet = data.draw(any_packets(RECORDS[opcode]))
+    expected = _expected(opcode, packet)
     assert outcome(lambda: twin.decode(packet, 0)) == expected
     assert outcome(lambda: twin.decode(b"8 before" + packet, 8)) == expected
     if twin.read is not None:
@@ -148,7 +146,7 @@ def test_decoders_equal_their_declaration(opcode: int, data: st.DataObject) -> N
 @given(data=st.data())
 def test_every_cut_is_malformed_and_what_trails_is_left(opcode: int, data: st.DataObject) -> None:
     twin = TWINS[opcode]
-    packet = data.draw(whole_packets(EVERY_REQUEST[opcode]))
+    packet = data.draw(whole_packets(RECORDS[opcode]))
     for end in range(len(packet)):
         with pytest.raises(MalformedPacket) as caught:
             twin.decode(packet[:end], 0)
@@ -175,10 +173,10 @@ def _exactly(decode: Callable[[], Any]) -> Any:
         return type(error), str(error), getattr(error, "end", None)
 
 
-@pytest.mark.parametrize(("declaration", "decode", "read"), DECODERS.values(), ids=DECODERS)
+@pytest.mark.parametrize(("opcode", "decode", "read"), DECODERS)
 @given(data=st.data(), before=st.binary(max_size=9), behind=st.binary(max_size=9))
 def test_the_fast_way_is_the_careful_way(
-    declaration: Construct,
+    opcode: int,
     decode: Callable[[bytes, int], tuple[Any, int]],
     read: Callable[[Reader], Any],
     data: st.DataObject,
@@ -186,9 +184,7 @@ def test_the_fast_way_is_the_careful_way(
     behind: bytes,
 ) -> None:
     """Whole, cut, changed or behind something else: the same record, position and error."""
-    packet = data.draw(
-        st.one_of(whole_packets(declaration), broken_packets(declaration), st.binary(max_size=60))
-    )
+    packet = data.draw(any_packets(RECORDS[opcode]))
     for frame in (before + packet + behind, before + packet[: data.draw(st.integers(0, len(packet)))]):
 
         def careful(reader: Reader) -> tuple[Any, int]:
@@ -206,53 +202,42 @@ def test_a_path_that_is_not_utf8() -> None:
     assert packets.decode_set_data(raw, 0) == (("/\ufffd", b"", 1), len(raw))
 
 
-@given(values(records.RequestHeader))
-def test_request_header(fields: dict[str, int]) -> None:
-    packet = records.encode(records.RequestHeader, fields)
-    assert packets.REQUEST_HEADER.unpack(packet) == tuple(fields.values())
-    assert packets.REQUEST_HEADER.pack(*fields.values()) == packet
+def test_headers_and_stats_are_laid_out_as_the_oracles() -> None:
+    assert packets.REQUEST_HEADER.pack(1, 2) == pack_int(1) + pack_int(2)
+    assert packets.REPLY_HEADER.format == wire.HEADER.format
+    assert packets.STAT.format == wire.STAT.format
 
 
-@given(values(records.Stat))
-def test_stat(fields: dict[str, int]) -> None:
-    packet = records.encode(records.Stat, fields)
-    assert packets.STAT.pack(*fields.values()) == packet
-    assert packets.STAT.unpack(packet) == tuple(fields.values())
-
-
-@given(values(records.MultiHeader), st.binary(max_size=12))
-def test_multi_header(fields: dict[str, int], any_bytes: bytes) -> None:
-    packet = records.encode(records.MultiHeader, fields)
-    assert packets.MULTI_HEADER.pack(*fields.values()) == packet
+@given(INTS, st.booleans(), INTS, st.binary(max_size=12))
+def test_multi_header(kind: int, done: bool, err: int, any_bytes: bytes) -> None:
+    header: Record = {"type": records.INT, "done": records.BOOLEAN, "err": records.INT}
+    packet = pack_int(kind) + bytes([done]) + pack_int(err)
+    assert packets.MULTI_HEADER.pack(kind, done, err) == packet
     for data in (packet, packet[:-1], any_bytes):
-        expected = outcome(partial(_all_fields, records.MultiHeader, data))
+        fields = declared(header, data)
+        expected = MalformedPacket if fields is None else tuple(fields.values())
         assert outcome(partial(packets.read_multi_header, Reader(data))) == expected
 
 
 @given(INTS, LONGS, INTS, BUFFERS)
 def test_frame(xid: int, zxid: int, err: int, body: bytes) -> None:
-    header = records.encode(records.ReplyHeader, {"xid": xid, "zxid": zxid, "err": err})
-    assert packets.REPLY_HEADER.pack(xid, zxid, err) == header
+    header = wire.HEADER.pack(xid, zxid, err)
     assert packets.frame(xid, zxid, err, body) == pack_buffer(header + body)
     assert packets.frame(xid, zxid, err) == pack_buffer(header)
 
 
 @given(INTS, INTS, st.one_of(TEXTS, st.text()), LONGS)
 def test_encode_event(kind: int, state: int, path: str, zxid: int) -> None:
-    header = records.encode(records.ReplyHeader, {"xid": -1, "zxid": zxid, "err": 0})
-    event = records.encode(records.WatcherEvent, {"type": kind, "state": state, "path": path})
-    assert packets.encode_event(kind, state, path, zxid) == pack_buffer(header + event)
+    event = wire.HEADER.pack(-1, zxid, 0) + pack_int(kind) + pack_int(state) + pack_buffer(from_text(path))
+    assert packets.encode_event(kind, state, path, zxid) == pack_buffer(event)
 
 
-@given(
-    st.one_of(
-        whole_packets(records.ConnectRequest), broken_packets(records.ConnectRequest), st.binary(max_size=60)
-    )
-)
+@given(any_packets(records.CONNECT))
 @example(bytes(28))
 @example(bytes(29))
 def test_decode_connect(packet: bytes) -> None:
-    expected = outcome(lambda: _all_fields(records.ConnectRequest, packet))
+    fields = declared(records.CONNECT, packet)
+    expected = MalformedPacket if fields is None else tuple(fields.values())
     assert outcome(lambda: packets.decode_connect(packet)) == expected
 
 
@@ -260,8 +245,8 @@ def test_decode_connect(packet: bytes) -> None:
 def test_encode_connect_response(
     timeout: int, session_id: int, password: bytes, read_only: bool | None, version: int
 ) -> None:
-    fields = {"protocolVersion": version, "timeOut": timeout, "sessionId": session_id}
-    body = records.encode(records.ConnectResponse, {**fields, "passwd": password, "readOnly": read_only})
+    body = pack_int(version) + pack_int(timeout) + pack_long(session_id) + pack_buffer(password)
+    body += records.MAY_BE_MISSING.write(read_only)
     packet = packets.encode_connect_response(timeout, session_id, password, read_only, version)
     assert packet == pack_buffer(body)
 

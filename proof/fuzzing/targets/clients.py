@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from construct import Construct
-
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
 from codec.jute import NO_TEXT, Acl, Reader
 from codec.keeper import OpeningFramer, decode_wide_connect
 from codec.packets import decode_connect
-from lab import records
+from lab.oracle import records
+from lab.oracle.records import Record
+from lab.oracle.requests import RECORDS
+from lab.oracle.wire import UNREADABLE, Cursor
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from proxy.frontend import proxy_protocol
@@ -57,41 +58,29 @@ def opening(data: bytes) -> None:
 
 def handshake(data: bytes) -> None:
     """The first frame in both forms: what is read and written again is read the same."""
-    for declaration, decode in (
-        (records.ConnectRequest, decode_connect),
-        (records.WideConnectRequest, decode_wide_connect),
-    ):
+    for record, decode in ((records.CONNECT, decode_connect), (records.WIDE_CONNECT, decode_wide_connect)):
         try:
             first: Any = decode(data)
         except MalformedPacket:
             continue
-        again = records.encode(declaration, records.decode(declaration, data))
+        again = records.write(record, records.read(record, Cursor(data)))
         same("read again", decode(again), first)
 
 
-_OPCODES: list[tuple[int, Construct]] = sorted(records.EVERY_REQUEST.items())
-# Writes whose fields are one of a declared record's, in its order.
-_TWINS = {
-    int(opcode): declaration
-    for opcode, declaration in _OPCODES
-    if opcode in EXTENDED.writes and opcode not in (OpCode.MULTI, OpCode.RECONFIG, KeeperOpCode.CHECK_STAT)
-}
+_OPCODES = sorted(RECORDS)
+# Writes whose fields are one record's, in its order.
+_TWINS = EXTENDED.writes.keys() - {OpCode.MULTI, OpCode.RECONFIG, KeeperOpCode.CHECK_STAT}
 
 
-def opcode_at(index: int) -> tuple[int, Construct]:
-    """A request's opcode and declaration by a byte of the input."""
-    opcode, declaration = _OPCODES[index % len(_OPCODES)]
-    return int(opcode), declaration
+def opcode_at(index: int) -> int:
+    """A request's opcode by a byte of the input."""
+    return _OPCODES[index % len(_OPCODES)]
 
 
 def request(data: bytes) -> None:
-    """A request's body: the decoder by hand agrees with the declaration, which reads what it writes."""
-    opcode, declaration = opcode_at(data[0] if data else 0)
+    """A write's body: the decoder by hand agrees with the oracle, wherever the body begins."""
+    opcode = opcode_at(data[0] if data else 0)
     packet = data[1:]
-    expected = _outcome(lambda: records.decode(declaration, packet))
-    if not isinstance(expected, type):
-        written = records.encode(declaration, expected)
-        same("read again", _plain(records.decode(declaration, written)), _plain(expected))
     operation = EXTENDED.writes.get(opcode)
     if operation is None:
         return
@@ -100,7 +89,7 @@ def request(data: bytes) -> None:
         "behind other bytes", _shifted(found, 8), _outcome(lambda: operation.decode(b"8 before" + packet, 8))
     )
     if opcode in _TWINS:
-        _compare(found, expected)
+        _compare(found, RECORDS[opcode], packet)
 
 
 def _shifted(found: Any, by: int) -> Any:
@@ -117,36 +106,26 @@ def _outcome(decode: Callable[[], Any]) -> Any:
         return MalformedPacket
 
 
-def _compare(found: Any, expected: Any) -> None:
-    """A write's fields, or its error, against what the declaration has read."""
-    if isinstance(expected, type):
-        same("an error", found, expected)
+def _compare(found: Any, record: Record, packet: bytes) -> None:
+    """A write's fields, or its error, against what the oracle reads."""
+    try:
+        fields = list(records.read(record, Cursor(packet)).values())
+    except UNREADABLE:
+        same("an error", found, MalformedPacket)
         return
-    fields = [value for name, value in _plain(expected).items()]
     if found is NullString:
         if fields[0] is not None:
             raise Wrong(f"NullString, but nothing is null: {fields}")
         return
     values = found[0] if type(found[0]) is tuple else (found[0],)
     for value, field in zip(values, fields, strict=False):
-        if isinstance(field, list) and isinstance(value, tuple):
-            field = tuple(
-                Acl(entry["perms"], _text(entry["id"]["scheme"]), _text(entry["id"]["id"])) for entry in field
-            )
+        if isinstance(field, tuple) and isinstance(value, tuple):
+            field = tuple(Acl(perms, *map(_text, who)) for perms, *who in field)
         same("a field", value, field)
 
 
 def _text(of_acl: str | None) -> str:
     return NO_TEXT if of_acl is None else of_acl
-
-
-def _plain(value: Any) -> Any:
-    """A declared record as dicts and lists, without construct's own members."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items() if not name.startswith("_")}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 def primitives(data: bytes) -> None:

@@ -63,7 +63,7 @@ def _requests(data: bytes, header: Struct) -> bytes:
     for xid in range(_MOST_REQUESTS):
         if not pieces.rest:
             break
-        opcode, _ = opcode_at(pieces.byte())
+        opcode = opcode_at(pieces.byte())
         packet = header.pack(xid, opcode) + pieces.piece()
         stream += INT.pack(len(packet)) + packet
     return stream

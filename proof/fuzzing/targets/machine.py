@@ -193,7 +193,7 @@ def apply_steps(data: bytes) -> None:
                 except UnknownLevel:
                     break
                 continue
-            opcode, _ = opcode_at(which)
+            opcode = opcode_at(which)
             if opcode in EXTENDED.writes:
                 run.write(Request(Kind.CLIENT, 1 + session, opcode, _IDENTITIES[whose % 2], body))
             elif opcode in EXTENDED.reads:

@@ -6,8 +6,8 @@ import struct
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import Acl, pack_string
-from lab import records
 from lab.fakes.connection import FakeHost, FakeLoop, connected
+from lab.oracle.requests import body_of
 from proxy.frontend import audit
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.state.auth.scheme import Identity
@@ -127,7 +127,7 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
     client.send(zk.packet(1, zk.create("/there")))
     client.commit()
     path, line = PARTS[opcode]
-    part = zk.Request(opcode, records.body(opcode, path=path), zk.nothing)
+    part = zk.Request(opcode, body_of(opcode, path=path), zk.nothing)
     after = zk.create("/after-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
     client.send(zk.packet(2, zk.multi([part, after])))
     client.commit()

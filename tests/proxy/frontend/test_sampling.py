@@ -9,7 +9,7 @@ from codec import client as zk
 from codec.constants import KeeperOpCode, OpCode, Xid
 from codec.operation_names import operation_name
 from codec.packets import MULTI_HEADER
-from lab import records
+from lab.oracle.requests import body_of
 from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.replies import NARROW
 from proxy.frontend.sampling import NEVER, Sampling
@@ -67,7 +67,7 @@ def test_a_multi_counts_once_for_each_of_its_prefixes() -> None:
 @pytest.mark.parametrize("opcode", EXTENDED_PARTS)
 def test_every_part_that_a_multi_may_have_is_counted(opcode: OpCode | KeeperOpCode) -> None:
     sampling = _sampling()
-    part = zk.Request(opcode, records.body(opcode, path="/b"), zk.nothing)
+    part = zk.Request(opcode, body_of(opcode, path="/b"), zk.nothing)
     _seen(sampling, _frames(zk.multi([zk.check("/a"), part])))
     assert {each[:2] for each in sampling.operations()} == {("check", "/a"), (operation_name(opcode), "/b")}
 
@@ -75,7 +75,7 @@ def test_every_part_that_a_multi_may_have_is_counted(opcode: OpCode | KeeperOpCo
 def test_every_part_that_a_multi_read_may_have_is_counted() -> None:
     sampling = _sampling()
     parts = [
-        MULTI_HEADER.pack(opcode, False, -1) + records.body(opcode, path=f"/{opcode}")
+        MULTI_HEADER.pack(opcode, False, -1) + body_of(opcode, path=f"/{opcode}")
         for opcode in MULTI_READ.parts
     ]
     _seen(sampling, [zk.framed(1, OpCode.MULTI_READ)[4:] + b"".join(parts) + END_OF_PARTS])

@@ -9,7 +9,7 @@ import pytest
 from codec import client as zk
 from codec.constants import CreateMode, OpCode
 from codec.packets import MULTI_HEADER
-from lab import records
+from lab.oracle.requests import body_of
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import EntryHeader
@@ -105,9 +105,9 @@ _WRITES = [opcode for opcode in EXTENDED.writes if opcode != OpCode.MULTI]
 
 def _body(opcode: int, path: str, data: str) -> bytes:
     """That of a write. What cannot be compressed is in its path and its data; closeSession has neither."""
-    servers = dict.fromkeys(("joiningServers", "leavingServers", "newMembers"), path)
+    servers = dict.fromkeys(("joining", "leaving", "members"), path)
     flags = {"flags": CreateMode.EPHEMERAL} if opcode == OpCode.CREATE2 else {}
-    return records.body(opcode, path=path, data=data.encode(), **servers, **flags) or path.encode()
+    return body_of(opcode, path=path, data=data.encode(), **servers, **flags) or path.encode()
 
 
 def _part(opcode: int, body: bytes) -> bytes:

@@ -13,8 +13,7 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab import records
-from lab.oracle.requests import Create, Multi, RemoveRecursive, SetAcl, SetData
+from lab.oracle.requests import RECORDS, Create, Multi, RemoveRecursive, SetAcl, SetData, SetWatches2, body_of
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_children, pack_names
 from proxy.state.ops import EXTENDED
@@ -183,14 +182,14 @@ _path = st.sampled_from(_PATHS)
 _paths = st.one_of(st.lists(_path, max_size=3), st.none())
 _fields: dict[str, st.SearchStrategy[Any]] = {
     "path": _path,
-    "prefixPath": st.sampled_from(["", "/", "/e", "/a"]),
+    "prefix": st.sampled_from(["", "/", "/e", "/a"]),
     "watch": st.booleans(),
-    "filter": st.integers(0, 3),
-    "withStat": st.booleans(),
-    "withData": st.booleans(),
+    "only": st.integers(0, 3),
+    "with_stats": st.booleans(),
+    "with_data": st.booleans(),
     "limit": st.integers(0, 9),
-    "relativeZxid": st.integers(0, 12),
-    **dict.fromkeys(records.fields_of(OpCode.SET_WATCHES2)[1:], _paths),
+    "since": st.integers(0, 12),
+    **dict.fromkeys(SetWatches2._fields[1:], _paths),
 }
 _multi_reads = st.lists(
     st.tuples(
@@ -204,8 +203,8 @@ _multi_reads = st.lists(
 def _bodies(opcode: int) -> st.SearchStrategy[bytes]:
     if opcode == OpCode.MULTI_READ:
         return _multi_reads
-    fields = {name: _fields[name] for name in records.fields_of(opcode)}
-    return st.fixed_dictionaries(fields).map(lambda values: records.body(opcode, **values))
+    fields = {name: _fields[name] for name in RECORDS[opcode]}
+    return st.fixed_dictionaries(fields).map(lambda values: body_of(opcode, **values))
 
 
 def _read_tree() -> World:

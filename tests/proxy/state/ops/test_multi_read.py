@@ -6,7 +6,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab import records
+from lab.oracle.requests import body_of
 from proxy.state.ops import MULTI_READ
 from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, held, read, room
@@ -54,12 +54,12 @@ def test_results_too_large_for_one_reply(knows_keeper: bool, monkeypatch: pytest
 
 
 def _usual(opcode: int, path: str) -> bytes:
-    return MULTI_HEADER.pack(opcode, False, -1) + records.body(opcode, path=path)
+    return MULTI_HEADER.pack(opcode, False, -1) + body_of(opcode, path=path)
 
 
 def test_every_part_is_answered_as_by_itself() -> None:
     world = room()
-    bodies = {opcode: records.body(opcode, path="/open") for opcode in MULTI_READ.parts}
+    bodies = {opcode: body_of(opcode, path="/open") for opcode in MULTI_READ.parts}
     expected = [_result(opcode, read(world, opcode, body)) for opcode, body in bodies.items()]
     parts = [_usual(opcode, "/open") for opcode in bodies]
     assert _ask(world, *parts, _END, client=Client(knows_keeper=True)) == b"".join(expected) + _END

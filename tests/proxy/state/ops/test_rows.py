@@ -1,7 +1,7 @@
 """What the rows of the table of operations say is so."""
 
 from codec.constants import KeeperOpCode, OpCode
-from lab.records import fields_of
+from lab.oracle.requests import RECORDS
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import ROWS
 
@@ -35,4 +35,4 @@ def test_no_write_is_new_at_level_1() -> None:
 
 def test_a_row_says_whether_the_request_begins_with_a_path() -> None:
     for opcode, row in ROWS.items():
-        assert row.has_path == (fields_of(opcode)[:1] == ["path"]), opcode
+        assert row.has_path == (list(RECORDS[opcode])[:1] == ["path"]), opcode

@@ -5,7 +5,7 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab import records
+from lab.oracle.requests import body_of
 from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
 from proxy.state.operation import Reading, Sees
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
@@ -54,7 +54,7 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
     assert count is not None
     opcode = int(name.split()[-1])
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
-    long, short = _ASKED.get(opcode) or [records.body(opcode, path=path) for path in ("/wide", "/wide/n1")]
+    long, short = _ASKED.get(opcode) or [body_of(opcode, path=path) for path in ("/wide", "/wide/n1")]
     with pytest.raises(TooLong):
         operation.answer(reading, world.client, long, 0)
     assert count(reading, world.client, long, 0) > LARGE.lengths.at_once
@@ -73,7 +73,7 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
 def test_the_data_of_a_list_counts_if_it_is_wanted(with_data: bool, world: World) -> None:
     reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
     opcode = KeeperOpCode.LIST_WITH_STAT_AND_DATA
-    packet = records.body(opcode, path="/heavy", withData=with_data)
+    packet = body_of(opcode, path="/heavy", with_data=with_data)
     count = EXTENDED.reads[opcode].steps
     assert count is not None
     assert (count(reading, world.client, packet, 0) > LARGE.lengths.at_once) is with_data
