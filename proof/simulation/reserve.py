@@ -1,7 +1,8 @@
 """Judges the reserve of etcd's quota: what it refuses, and how much a session may add to the tree.
 
-While the reserve is touched at all proxies, a session may add as much as docs/decisions/0032 lends it. Each
-proxy estimates the growth before it appends a request; here it is what the log has made of the tree.
+While the reserve is touched at all proxies, a session may add as much as docs/decisions/0032 lends it, and
+more while the tree is no larger than when the reserve was touched. Each proxy estimates the growth before it
+appends a request; here it is what the log has made of the tree.
 """
 
 from collections import Counter
@@ -33,16 +34,14 @@ class ReserveJudge:
         self._violate = violate
         self._since = float("inf")  # when all proxies were found to refuse growth
         self._size = 0
+        self._size_then = 0  # the largest between the moment when the first did, and then
         self._locks: dict[int, int] = {}  # ephemeral nodes, by session
         self._grown: Counter[tuple[int, str]] = Counter()  # by session and incarnation that it is attached to
 
     @property
     def is_touched(self) -> bool:
         """Whether all proxies refuse growth."""
-        return all(
-            proxy.alive and proxy.server is not None and proxy.server.log.space.pressure is not None
-            for proxy in self._proxies
-        )
+        return all(map(_refuses_growth, self._proxies))
 
     def applied(self, incarnation: str, request: Request, outcome: Outcome, machine: Machine) -> None:
         """The log has a request of this incarnation, and the machine its outcome."""
@@ -51,13 +50,16 @@ class ReserveJudge:
         locks = len(tree.ephemerals.get(session, ()))
         same_locks, self._locks[session] = locks == self._locks.get(session, 0), locks
         self._since = min(self._since, self._world.now) if self.is_touched else float("inf")
+        if not any(map(_refuses_growth, self._proxies)):
+            self._size_then = 0
         if self._world.now < self._since + _LATE:
             self._grown.clear()
+            self._size_then = max(self._size_then, tree.size)
         elif outcome.err:  # a delete that fails is estimated as one that gives space
             self._grown[session, incarnation] = 0
         elif request.kind == Kind.CLIENT and same_locks:  # these have a room of their own
             total = self._grown[session, incarnation] = max(0, self._grown[session, incarnation] + grown)
-            if total > self._most:
+            if total > self._most and tree.size > self._size_then:
                 self._violate(
                     f"session {session:#x} makes the tree grow by {total} bytes while the reserve is touched"
                 )
@@ -79,3 +81,7 @@ class ReserveJudge:
             self._violate(
                 f"session {session:#x} has one ephemeral node at most, and the reserve refuses it {path}"
             )
+
+
+def _refuses_growth(proxy: Proxy) -> bool:
+    return proxy.alive and proxy.server is not None and proxy.server.log.space.pressure is not None

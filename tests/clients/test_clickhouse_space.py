@@ -39,9 +39,6 @@ def nearly_full() -> Iterator[EtcdServer]:
         yield etcd
 
 
-# In one of nine runs on 2026-11-30 etcd's file reached the quota: two snapshots in 6 s, in the last room.
-# Since then that room is used as sparingly as before; whether that is enough is not known yet.
-@pytest.mark.xfail(reason="known: at times etcd's file reaches its quota behind DROP PARTITION", strict=False)
 def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearly_full: EtcdServer) -> None:
     with two_servers(nearly_full, "/zketcd") as pair, replicas_at(pair[0].port, pair[1].port) as replicas:
         first, second = replicas

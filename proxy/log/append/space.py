@@ -11,8 +11,8 @@ kept for a snapshot, **a request may not take more than it gives back** (`admits
 - It takes its bytes, those of its client's identities, and what etcd adds (`_cost`).
 - It gives back the nodes that it deletes and the data that it makes shorter, each once: a request may fail,
   and be sent again and again (`_given_back`). A delete may take `_BRIEF` in any case, if its node exists.
-- What it takes beyond that comes from the shares below, until little is left (`Rooms.shares_end`). Then only
-  short deletes of nodes that exist are appended.
+- What it takes beyond that comes from the shares below, or from what others have given back, until little is
+  left (`Rooms.shares_end`). Then only short deletes of nodes that exist are appended.
 - A short create of a node that exists is appended until then: ClickHouse 18.16 does not start without.
 - At last (`Rooms.clients_end`) no client's request is, and no session opens; sessions still end.
 
@@ -21,6 +21,8 @@ its replicas as active keeps their tables read-only, and its cleanup, which woul
 run. So the reserve has room for new ephemeral nodes, and each session may use a share of it. Clients also
 create nodes in order to delete others: a DROP PARTITION is an entry in the table's log, which each replica
 copies. So each session may make the tree grow by another share, and what it deletes restores that share.
+Beyond it a session may take what others have given back, while the tree stays smaller than it was when the
+reserve was touched: a replica that has spent its share copies and fetches behind the one that drops.
 
 The size in use decides: etcd's file never shrinks, and its free pages are used again.
 """
@@ -66,12 +68,14 @@ UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Rooms(NamedTuple):
-    """Bytes. With less room left than each of the first four, less is appended; each is above the next."""
+    """Bytes. With less room left than each of the first six, less is appended; each is above the next."""
 
     reserve: int = 0  # what makes the tree grow is refused, except the shares
     last: int = 0  # a request may take no more than it gives back, except from the shares
+    ephemerals_end: int = 0  # new ephemeral nodes count as other growth does, too
     shares_end: int = 0  # of clients only short deletes of nodes that exist, and ends of sessions
-    clients_end: int = 0  # of clients only ends of sessions; with less than half no session is continued
+    clients_end: int = 0  # of clients only ends of sessions; they may continue one
+    attaches_end: int = 0  # no session is continued
     #: All shares together: by so much the tree may still grow, and again for new ephemeral nodes.
     allowance: int = 0
     surplus: int = 0  # so much more room than one of these ends what began with less: it does not come and go
@@ -85,7 +89,10 @@ def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
     allowance = wanted // 10
     last = snapshots + margin + allowance
     reserve = max(wanted, last + margin)
-    return Rooms(reserve, last, margin, margin // 4, allowance, reserve // 10)
+    clients_end = margin // 4
+    return Rooms(
+        reserve, last, last - allowance, margin, clients_end, clients_end // 2, allowance, reserve // 10
+    )
 
 
 class Space:
@@ -104,6 +111,9 @@ class Space:
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
+        # Bytes that entries of sessions without a share have taken in the last room: nothing shows when they
+        # are deleted, so they count until the reserve is whole again.
+        self._taken_back = 0
         # Nodes that have counted as given back in the last room, with `_changed`.
         self._given_back: dict[str, int] = {}
         # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
@@ -168,6 +178,7 @@ class Space:
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._rooms.reserve:
             self._pressed = False
+            self._taken_back = 0
             self._spent.clear()
             self._new_ephemerals.clear()
             probe.current.reached("a reserve that is whole again")
@@ -200,9 +211,8 @@ class Space:
         room = self._room - in_etcd(unseen)
         if pending.kind != Kind.CLIENT:
             # What lets clients in ends at last, and an open session may still be continued then.
-            least = {Kind.OPEN: self._rooms.clients_end, Kind.ATTACH: self._rooms.clients_end // 2}.get(
-                Kind(pending.kind)
-            )
+            ends = {Kind.OPEN: self._rooms.clients_end, Kind.ATTACH: self._rooms.attaches_end}
+            least = ends.get(Kind(pending.kind))
             return least is None or room >= least
         if not pending.session_id:
             return True  # this proxy itself needs an entry
@@ -214,14 +224,14 @@ class Space:
         if parts is None or room < self._rooms.clients_end:
             admitted = False
         else:
-            admitted = self._admits(pending.session_id, parts, cost, room)
+            admitted = self._admits(pending.session_id, parts, cost, unseen)
         if not admitted:
             fields = parts[0][1] if parts and len(parts) == 1 else None
             probe.current.refused(pending.session_id, pending.opcode, fields, self._machine, is_last=is_last)
         return admitted
 
-    def _admits(self, session_id: int, parts: Sequence[tuple[Effect, Any]], cost: int, room: int) -> bool:
-        """As `admits`. `cost`: what the entry takes; 0: this is not the last room. `room`: what is left."""
+    def _admits(self, session_id: int, parts: Sequence[tuple[Effect, Any]], cost: int, unseen: int) -> bool:
+        """As `admits`. `cost`: what the entry takes; 0: this is not the last room."""
         is_last = cost > 0
         given_back = self._given_back if is_last else {}
         lasting, ephemeral, given, deleted = _growth(self._machine.tree.nodes, parts, given_back)
@@ -230,23 +240,32 @@ class Space:
         if cost and ephemeral > 0:  # these have a room of their own, with their entries
             cost = max(0, cost - ephemeral - _BRIEF)
         net = max(lasting, lasting + cost + min(ephemeral, 0))
-        if room < self._rooms.shares_end:
+        if self._room - in_etcd(unseen) < self._rooms.shares_end:
             admitted = lasting <= 0 and ephemeral <= 0 and not cost and deleted > 0
         elif ephemeral > 0 and not self._has_room_for(session_id, ephemeral):
             admitted = net + ephemeral <= 0
         else:
-            admitted = net <= 0 or self._may_grow(session_id, net)
+            admitted = net <= 0 or self._may_grow(session_id, lasting, net - lasting, unseen)
         if admitted:
             self._spend(session_id, net)
             if is_last:
                 given_back.update(given)
         return admitted
 
-    def _may_grow(self, session_id: int, size: int) -> bool:
-        """Whether this session may make the tree grow by so much."""
-        if not self._has_allowance(size) or self._spent.get(session_id, 0) + size > self._share:
+    def _may_grow(self, session_id: int, lasting: int, cost: int, unseen: int) -> bool:
+        """Whether this session may make the tree grow by so much, with an entry that takes `cost` besides."""
+        size = lasting + cost
+        has_share = self._spent.get(session_id, 0) + size <= self._share
+        if not self._has_allowance(size) or not (has_share or self._takes_back(lasting + unseen, cost)):
             return False
         probe.current.reached("growth that the reserve has room for")
+        return True
+
+    def _takes_back(self, growth: int, cost: int) -> bool:
+        """Whether the tree is then still smaller than when the reserve was touched; if so, `cost` counts."""
+        if self._machine.tree.size + growth + self._taken_back + cost > self._tree_then:
+            return False
+        self._taken_back += cost
         return True
 
     def _has_allowance(self, size: int) -> bool:
@@ -267,7 +286,7 @@ class Space:
 
     def _has_room_for(self, session_id: int, size: int) -> bool:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
-        if self._room < self._rooms.last - self._rooms.allowance and not self._has_allowance(size):
+        if self._room < self._rooms.ephemerals_end and not self._has_allowance(size):
             return False
         counted_at, held = self._counted(session_id)
         if held + size > self._share:
