@@ -1,11 +1,12 @@
 """Connections to hosts that have names, with one lookup of each name at a time.
 
-A lookup runs in one of libuv's four threads and cannot be cancelled: with a name server that does not answer
-it takes up to half a minute. If each try to connect began another one, they would fill these threads, and
-names that can be looked up would wait behind them.
+A lookup runs in one of libuv's threads and cannot be cancelled: with a name server that does not answer it
+takes up to half a minute. If each try to connect began another one, they would fill these threads, and names
+that can be looked up would wait behind them.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from typing import TypeVar
 from proxy.support.addresses import is_address
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
+
+# libuv takes half of its threads for lookups: two of four, by default. A cluster of etcd has five names, say.
+os.environ.setdefault("UV_THREADPOOL_SIZE", "16")
 
 
 class Names:

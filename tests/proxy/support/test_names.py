@@ -2,12 +2,17 @@
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from lab.servers.process import REPOSITORY
 from proxy.support.names import Names
 
 
@@ -69,3 +74,32 @@ async def test_a_lookup_that_fails_when_nobody_waits_is_not_an_error(
     await asyncio.sleep(0.01)
     gc.collect()
     assert "never retrieved" not in caplog.text
+
+
+_PROGRAM = """
+import asyncio, os
+import uvloop
+from lab.servers.process import REPOSITORY
+from proxy.support.names import Names
+
+async def main():
+    names = Names()
+    hanging = [asyncio.ensure_future(names.connect(asyncio.Protocol, f"name-{n}", 1)) for n in range(6)]
+    await asyncio.sleep(0)
+    try:
+        await names.connect(asyncio.Protocol, "localhost", 1)
+    except ConnectionRefusedError:
+        os._exit(7)  # at another end libuv would wait for its threads
+
+uvloop.run(main())
+"""
+
+
+@pytest.mark.long
+def test_names_that_hang_do_not_keep_others_from_being_looked_up(tmp_path: Path) -> None:
+    """glibc reads the file of HOSTALIASES for each name without a dot: this pipe has no writer."""
+    pipe = tmp_path / "aliases"
+    os.mkfifo(pipe)
+    environment = {"PYTHONPATH": str(REPOSITORY), "HOSTALIASES": str(pipe)}
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, timeout=60, check=False)
+    assert done.returncode == 7
