@@ -1,6 +1,8 @@
 """Zxids. The upper half is the epoch: within one, zxids count from 1."""
 
 _END = 1 << 63  # a zxid is signed
+_YEAR_2020 = 1577836800  # seconds since 1970
+_LAST_BY_CLOCK = (1 << 31) - (1 << 24)  # of 2087; a wrong clock must not use all epochs up
 
 
 def next_epoch(zxid: int) -> int:
@@ -9,3 +11,11 @@ def next_epoch(zxid: int) -> int:
     if not 0 < continued < _END:
         raise ValueError(f"there is no epoch of zxids above 0x{zxid:x}")
     return continued
+
+
+def epoch_at(seconds: float) -> int:
+    """The least zxid below the epoch of a tree that is restored at this time; `seconds` since 1970.
+
+    A restored tree does not know of restores after its backup: so that no two begin the same epoch.
+    """
+    return max(0, min(int(seconds) - _YEAR_2020, _LAST_BY_CLOCK)) << 32

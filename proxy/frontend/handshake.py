@@ -154,6 +154,9 @@ class Handshake:
             if is_right is False:  # the log need not be asked: a session's password never changes
                 connection.refuse()
                 return
+            if is_right and request.last_zxid_seen in self._machine.undone:
+                self._end_undone(connection, request.session_id)
+                return
             if is_right:
                 self._returned = now
         elif self._new or now < self._returned + _QUIET:
@@ -163,6 +166,23 @@ class Handshake:
             self._new.append((connection, request))
             return
         self._open_or_attach(connection, request)
+
+    def _end_undone(self, connection: Connection, session_id: int) -> None:
+        """End the session of a client that has seen what a restore has undone, maybe a lock of its own.
+
+        Only the end of its session tells a client that what it knows is void.
+        """
+
+        def ended(err: int) -> None:
+            if not connection.wants_session:
+                return
+            if err in (ErrorCode.OK, ErrorCode.SESSION_EXPIRED):
+                connection.refuse()
+            else:
+                connection.close()
+
+        reason = "its client has seen changes that a restore of etcd has undone"
+        self._outbox.submit(self._sessions.end(session_id, reason, ended))
 
     def _open_new(self) -> None:
         """Open sessions for the clients that have waited, unless others still come back with theirs."""

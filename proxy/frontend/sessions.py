@@ -392,16 +392,19 @@ class Sessions:
             actions.to_append.append(self._close(session_id, reason, holder))
 
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
-        """The request of an administrator to end any session of the tree. `done` gets its outcome.
+        """The request of an administrator to end a session, as `end`.
 
         The proxy that holds the session writes it to the logs; if none lives, the eldest does.
         """
+        return self.end(session_id, f"{KILLED}{who}", done)
+
+    def end(self, session_id: int, reason: str, done: Callable[[int], None]) -> Pending:
+        """The request to end any session of the tree. `done` gets its outcome."""
 
         def answered(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
             done(err)
 
-        body = encode_close(f"{KILLED}{who}", "")
-        return CallbackRequest(Kind.CLOSE, session_id, 0, (), body, answered)
+        return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, ""), answered)
 
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
         """The request to end a session. In an outage it is not sent, nor again what etcd has refused."""

@@ -87,7 +87,8 @@ def _epoch(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The tree was restored from a backup: zxids continue above all that clients may have seen."""
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
-        state.zxid = next_epoch(max(state.zxid, at_least))
+        kept, state.zxid = state.zxid, next_epoch(max(state.zxid, at_least))
+        state.undone = range(kept + 1, state.zxid)
         state.cluster_id = cluster_id
     return ()
 

@@ -31,6 +31,8 @@ class State:
         self.level = level
         self.known_levels = frozenset(known_levels)
         self.cluster_id = cluster_id
+        #: Zxids that the last restore has undone, if its entry was applied here: nothing else keeps them.
+        self.undone = range(0)
         self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
         self.budgets = Budgets()
         self.digest = Digest(self.budgets)
@@ -76,6 +78,7 @@ class State:
         self.applied = other.applied
         self.level = other.level
         self.cluster_id = other.cluster_id
+        self.undone = other.undone
         self.checkpoints = other.checkpoints
         self.budgets = other.budgets
         self.digest = other.digest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer, wait_until
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.etcd import VERSIONS, etcd_program
 from lab.servers.operator import etcdctl
 from tests.faults.conftest import Start, comes_back
@@ -22,8 +22,10 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
     """Neither etcd's cluster id nor its revision shows it."""
     with EtcdServer(version=_VERSION) as etcd:
         pair = start(etcd), start(etcd)
-        with Client(pair[0].port) as client, Client(pair[1].port) as other:
-            client.create("/kept", b"", EPHEMERAL)
+        with Client(pair[0].port) as early, Client(pair[0].port) as client, Client(pair[1].port) as other:
+            early.create("/kept", b"", EPHEMERAL)
+            client.create("/lock", b"", EPHEMERAL)
+            assert early.children("/")[0] >= {"kept", "lock"}
             backup = etcd.folder / "backup"
             etcdctl(etcd, "snapshot", "save", str(backup))
             before = _header(etcd)
@@ -34,14 +36,33 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
             assert after["cluster_id"] == before["cluster_id"]
             assert after["revision"] > before["revision"] + 1
             for each, proxy in zip((client, other), pair, strict=True):
-                wait_until(lambda: "etcd was restored" in proxy.log_text(), "the restore is found")  # noqa: B023
-                wait_until(lambda: comes_back(each, proxy.port), "its client comes back")  # noqa: B023
-                assert each.children("/")[0] == {"zookeeper", "kept"}
-            assert client.owner("/kept") == client.id
-            client.create("/after")
-            assert client.zxid >> 32
+                wait_until(lambda: _found(proxy) == 1, "the restore is found")  # noqa: B023
+                wait_until(lambda: _has_expired(each, proxy.port), "its client is told")  # noqa: B023
+            wait_until(lambda: comes_back(early, pair[1].port), "who has seen nothing of it goes on")
+            assert early.children("/")[0] == {"zookeeper", "kept"}
+            assert early.owner("/kept") == early.id
+            early.create("/after")
+            # The same backup again: it knows nothing of the epoch that has begun since.
+            _restore(etcd, backup)
+            wait_until(lambda: _found(pair[1]) == 2, "the restore is found")
+            wait_until(lambda: _has_expired(early, pair[1].port), "its client is told")
+            with Client(pair[1].port) as new:
+                new.create("/after")
+                assert new.zxid >> 32 > early.zxid >> 32 > 0
         with Client(start(etcd).port) as late:
-            assert late.children("/")[0] >= {"kept", "after"}
+            assert late.children("/")[0] == {"zookeeper", "lock", "after"}  # of a client that has not come
+
+
+def _found(proxy: ZketcdServer) -> int:
+    """How many restores a proxy has found."""
+    return proxy.log_text().count("etcd was restored")
+
+
+def _has_expired(client: Client, port: int) -> bool:
+    """Whether a client is told so; it has seen what the restore has undone."""
+    with pytest.raises(Disconnected) as answer:
+        client.reconnect(port)
+    return answer.value.expired
 
 
 def _header(etcd: EtcdServer) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schema.zxids import next_epoch
+from schema.zxids import epoch_at, next_epoch
 
 
 def test_zxids_continue_in_a_new_epoch() -> None:
@@ -11,3 +11,11 @@ def test_zxids_continue_in_a_new_epoch() -> None:
     assert next_epoch(0x7FFF_FFFE_0000_0001) == 0x7FFF_FFFF_0000_0000
     with pytest.raises(ValueError, match="no epoch of zxids above 0x7fffffff00000000"):
         next_epoch(0x7FFF_FFFF_0000_0000)
+
+
+def test_no_two_restores_begin_one_epoch() -> None:
+    """A backup knows of no restore that comes after it."""
+    at_2026, a_second_later, wrong_clock = map(next_epoch, map(epoch_at, (1.8e9, 1.8e9 + 1, 1e12)))
+    assert 0 < at_2026 < a_second_later < wrong_clock
+    assert next_epoch(wrong_clock) - wrong_clock == 1 << 32
+    assert epoch_at(0.0) == 0

@@ -21,7 +21,7 @@ from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
-from schema.entry import Entry, Kind, Request, encode_close
+from schema.entry import Entry, Kind, Request, encode_close, encode_epoch
 from tests.proxy.frontend.applicants import Applicant, Link
 
 OWN, OTHER = "own", "other"
@@ -109,6 +109,23 @@ def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
     assert second.closed
     assert session.connection is third
     assert not third.closed
+
+
+@pytest.mark.parametrize(
+    ("seen", "password", "goes_on"), [(0, None, True), (1, None, False), (1, b"wrong", True)]
+)
+def test_after_a_restore_the_sessions_end_whose_clients_have_seen_what_is_undone(
+    proxy: Proxy, seen: int, password: bytes | None, goes_on: bool
+) -> None:
+    """`seen`: so much more than the backup has. The session of another one's client goes on."""
+    _, session, again = proxy.established()
+    backup = proxy.machine.zxid
+    proxy.apply(Request(Kind.EPOCH, 0, 0, (), encode_epoch(99, 5 << 32)))
+    again = again._replace(last_zxid_seen=backup + seen, password=password or again.password)
+    client = proxy.attach(again)
+    proxy.commit()
+    assert client.outcome == ("refused" if password or not goes_on else "established")
+    assert (session.id in proxy.machine.sessions) == goes_on
 
 
 @pytest.mark.parametrize("password", [b"wrong", b"", None, bytes(16)])
