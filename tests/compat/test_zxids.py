@@ -8,7 +8,6 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,7 +42,8 @@ from lab.oracle.requests import (
     encode,
 )
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
+from lab.servers.clusters import running_ensemble
 from lab.servers.operator import count_keys, metric
 from lab.servers.relay import Quality, Relays
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
@@ -275,25 +275,6 @@ MOVED: list[Request] = [
 ]
 
 
-@contextmanager
-def _ensemble() -> Iterator[tuple[ZooKeeperServer, ZooKeeperServer]]:
-    """Two ZooKeepers: one alone knows no other server that a session could have moved to."""
-    peers = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}:participant" for number in (1, 2)}
-    settings = {"initLimit": "50", "syncLimit": "50", **peers}
-    with ExitStack() as stack:
-        servers = [
-            ZooKeeperServer(tick_time=200, max_session_timeout=_LONG_MS, settings=settings) for _ in peers
-        ]
-        for number, server in enumerate(servers, 1):
-            stack.callback(server.close)
-            server.data_dir.mkdir()
-            (server.data_dir / "myid").write_text(f"{number}\n")
-            server.launch()
-        for server in servers:
-            server.wait_until_serving()
-        yield servers[0], servers[1]
-
-
 _WAY = "proxy", "etcd"
 
 
@@ -346,7 +327,8 @@ def _play_moved(first: int, second: int, way: _Way | None) -> Iterator[Taken]:
 
 
 def test_requests_of_a_session_that_has_moved(etcd_server: EtcdServer) -> None:
-    with _ensemble() as (first, second):
+    # One alone knows no other server that a session could have moved to. Of 20 ticks is the longest timeout.
+    with running_ensemble(tick_time=_LONG_MS // 20) as (first, second, _):
         expected = list(_play_moved(first.port, second.port, None))
     with Relays() as relays:
         prefix, admin = f"/moved-{os.getpid()}", free_port()

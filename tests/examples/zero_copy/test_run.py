@@ -12,7 +12,7 @@ from examples.zero_copy.host import Host, Settings, World
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.run import Findings, leading, run
 from examples.zero_copy.steps import Step
-from examples.zero_copy.storage import Rows, Violation
+from examples.zero_copy.storage import Violation
 from examples.zero_copy.surroundings import Connecting, Surroundings
 from lab.client.meter import Meter
 from lab.client.session import Address, Session
@@ -117,32 +117,6 @@ async def test_data_that_lose_a_mark_are_noticed(address: Address) -> None:
     assert found.value.invariant == "marked"
 
 
-class MovesWithoutLock(Host):
-    """It does not look what other replicas do."""
-
-    async def _make(self, step: Step, how: str, part: str, rows: Callable[[], Rows | None]) -> bool:
-        async def copied() -> bool:
-            return all(part in host.known for host in self.world.hosts.values())
-
-        await eventually(copied, "copies", 60.0)
-        made = rows()
-        identity = await self.add(step, part, made) if made is not None else ""
-        self.storage.made(how, part, identity, self.name)
-        return True
-
-    async def _share(self, step: Step, part: str) -> bool:
-        return False
-
-
-class TakesAnyBucket(Host):
-    """It uses whatever is marked."""
-
-    async def _share(self, step: Step, part: str) -> bool:
-        for identity in await self._shareable(step, part):
-            await self.marks.hold(step, part, identity, f"tmp_fetch_{self.world.identity()}", self.fence)
-        return False
-
-
 class OneLevel(Dying):
     """It cannot distinguish the mark of a fetch that died from that of the part."""
 
@@ -163,25 +137,9 @@ class CleansWrongly(DyingHost):
     marks_of = OneLevel
 
 
-class ForgetsFetches(DyingHost):
-    """It removes nothing that a fetch has left."""
+async def test_a_replica_that_cleans_wrongly_is_found(address: Address) -> None:
+    """What the data themselves show is in test_storage.py."""
 
-    async def _clean(self, step: Step, part: str, identity: str, directory: str) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("kind", "buckets", "invariant"),
-    [
-        (MovesWithoutLock, 1, "moved-once"),
-        (TakesAnyBucket, 2, "same-bucket"),
-        (CleansWrongly, 1, "tmp-fetch"),
-        (ForgetsFetches, 1, "leaked"),
-    ],
-)
-async def test_a_wrong_replica_is_found(
-    address: Address, kind: type[Host], buckets: int, invariant: str
-) -> None:
     async def a_part_everywhere(world: World, session: Session) -> None:
         async def done() -> bool:
             return all(host.parts for host in world.hosts.values())
@@ -189,8 +147,8 @@ async def test_a_wrong_replica_is_found(
         await eventually(done, "a part in S3 for each host", 60.0)
 
     with pytest.raises(Violation) as found:
-        await run_on(address, a_part_everywhere, kind, hybrid=True, buckets=buckets, to_merge=_WITHOUT_MERGES)
-    assert found.value.invariant == invariant, found.value
+        await run_on(address, a_part_everywhere, CleansWrongly, hybrid=True, to_merge=_WITHOUT_MERGES)
+    assert found.value.invariant == "tmp-fetch", found.value
 
 
 def test_the_first_violation_of_many_errors() -> None:
