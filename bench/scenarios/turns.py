@@ -22,6 +22,8 @@ from bench.stages.cases import CONFIG, collecting_rarely, serving
 from bench.stages.clients import Asker, Client, until
 from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OUTSIDE, Meter
+from lab.oracle import requests as oracle
+from lab.oracle.wire import AUTH_XID, GET_ACL, frame
 from proxy.admin.commands import Commands
 from proxy.admin.json_text import encode
 from proxy.etcd.model import KeyValue
@@ -35,18 +37,9 @@ from proxy.state.pause import Pause
 from proxy.state.rights import OPEN
 from schema.keys import Keyspace
 
-_ROOT = b"/t"
-_PROBED = b"/probed"
-_EPHEMERAL = 1
+_ROOT = "/t"
+_PROBED = "/probed"
 _CONFIG = dataclasses.replace(CONFIG, four_letter_words=KNOWN)
-_SET_WATCHES2 = 105
-_GET_EPHEMERALS = 103
-_GET_ALL_CHILDREN_NUMBER = 104
-_MULTI_READ = 22
-_GET_ACL = 6
-_SET_ACL = 7
-_AUTH, _AUTH_XID = 100, -4
-_SET_WATCHES_XID = -8
 _AFTERMATH = 10  # turns that are watched as well after the answer
 _CHUNK = 512  # requests that prepare, at a time
 _BUFFER = 256_000  # bytes that uvloop reads at once
@@ -135,23 +128,23 @@ class Stage:
         self.busy = Asker(server, meter)
         self.probe = Asker(server, meter)
 
-    async def prepared(self, nodes: list[bytes], *, flags: int = 0) -> None:
+    async def prepared(self, nodes: list[str], *, flags: int = 0) -> None:
         """Create these nodes by the busy client."""
-        await self.busy.call_many((wire.CREATE, wire.create_body(path, b"", flags)) for path in nodes)
+        await self.busy.call_many(_sent(oracle.Create(path, flags=flags)) for path in nodes)
 
-    def grown(self, below: bytes, count: int) -> None:
+    def grown(self, below: str, count: int) -> None:
         """Let there be so many nodes below one, as if they had been loaded."""
         tree = self.server.machine.tree
         for number in range(count):
-            tree.attach(f"{below.decode()}/n-{number:010d}", _node(1))
+            tree.attach(f"{below}/n-{number:010d}", _node(1))
 
-    async def answered(self, opcode: int, body: bytes, *, xid: int | None = None) -> None:
-        """Ask for something and wait for the reply, which has to be a success."""
+    def asking(self, request: oracle.Request) -> Callable[[], Coroutine[Any, Any, None]]:
+        """What asks for something and waits for the reply, which has to be a success."""
+        return partial(self._answered, frame(oracle.encode(request, 1)))
+
+    async def _answered(self, packet: bytes) -> None:
         self.busy.frames.clear()
-        if xid is None:
-            self.busy.ask((opcode, body))
-        else:
-            self.busy.give(wire.packet(xid, opcode, body))
+        self.busy.give(packet)
         await until(lambda: bool(self.busy.frames) and _is_reply(self.busy.frames[-1]))
         _, _, _, error = wire.REPLY.unpack_from(self.busy.frames[-1])
         if error:
@@ -178,33 +171,29 @@ class Found(NamedTuple):
 Work = Callable[[Stage, int], object]
 
 
-def _names(count: int, below: bytes = _ROOT) -> list[bytes]:
-    return [b"%s/%d" % (below, number) for number in range(count)]
+def _sent(request: oracle.Request) -> tuple[int, bytes]:
+    return oracle.opcode(request), oracle.encode_body(request)
 
 
-def _multi(opcode: int, bodies: list[bytes]) -> bytes:
-    head = wire.MULTI_HEADER.pack(opcode, False, -1)
-    return b"".join([head + body for body in bodies]) + wire.MULTI_END
+def _names(count: int) -> list[str]:
+    return [f"{_ROOT}/{number}" for number in range(count)]
 
 
 async def _checks(stage: Stage, count: int) -> Callable[[], object]:
-    part = wire.text(_ROOT) + wire.INT.pack(-1)
-    return lambda: stage.answered(wire.MULTI, _multi(wire.CHECK, [part] * count))
+    return stage.asking(oracle.Multi((oracle.Check(_ROOT),) * count))
 
 
 async def _creates(stage: Stage, count: int) -> Callable[[], object]:
-    return lambda: stage.answered(
-        wire.MULTI, _multi(wire.CREATE, [wire.create_body(name, b"") for name in _names(count)])
-    )
+    return stage.asking(oracle.Multi(tuple(map(oracle.Create, _names(count)))))
 
 
 async def _failing(stage: Stage, count: int) -> Callable[[], object]:
     names = _names(count - 1)
-    parts = [wire.create_body(name, b"") for name in (*names, names[0])]
+    multi = _sent(oracle.Multi(tuple(map(oracle.Create, (*names, names[0])))))
 
     async def refused() -> None:
         stage.busy.frames.clear()
-        stage.busy.ask((wire.MULTI, _multi(wire.CREATE, parts)))
+        stage.busy.ask(multi)
         await until(lambda: bool(stage.busy.frames))
 
     return refused
@@ -212,46 +201,39 @@ async def _failing(stage: Stage, count: int) -> Callable[[], object]:
 
 async def _deletes(stage: Stage, count: int) -> Callable[[], object]:
     await stage.prepared(_names(count))
-    parts = [wire.text(name) + wire.INT.pack(-1) for name in _names(count)]
-    return lambda: stage.answered(wire.MULTI, _multi(wire.DELETE, parts))
+    return stage.asking(oracle.Multi(tuple(map(oracle.Delete, _names(count)))))
 
 
 async def _sets(stage: Stage, count: int) -> Callable[[], object]:
     await stage.prepared(_names(count))
-    parts = [wire.set_body(name, b"") for name in _names(count)]
-    return lambda: stage.answered(wire.MULTI, _multi(wire.SET_DATA, parts))
+    return stage.asking(oracle.Multi(tuple(map(oracle.SetData, _names(count)))))
 
 
 async def _fired(stage: Stage, count: int) -> Callable[[], object]:
-    await _watching(stage, stage.probe, _names(count))
-    await stage.prepared([])
+    await _watching(stage.probe, _names(count))
     return await _creates(stage, count)
 
 
-async def _watching(stage: Stage, watcher: Asker, paths: list[bytes]) -> None:
+async def _watching(watcher: Asker, paths: list[str]) -> None:
     for start in range(0, len(paths), _CHUNK):
         chunk = paths[start : start + _CHUNK]
-        watcher.ask(*((wire.EXISTS, wire.text(path) + b"\1") for path in chunk))
+        watcher.ask(*(_sent(oracle.Exists(path, watch=True)) for path in chunk))
         await until(lambda: len(watcher.frames) >= len(chunk))  # noqa: B023
         watcher.frames.clear()
 
 
 async def _multi_read(stage: Stage, count: int) -> Callable[[], object]:
-    part = wire.text(_ROOT) + b"\0"
-    return lambda: stage.answered(_MULTI_READ, _multi(wire.GET_DATA, [part] * count))
+    return stage.asking(oracle.MultiRead((oracle.GetData(_ROOT),) * count))
 
 
 async def _set_watches(stage: Stage, count: int) -> Callable[[], object]:
-    paths = b"".join(map(wire.text, _names(count)))
-    none = wire.INT.pack(0)
-    body = bytes(8) + none + wire.INT.pack(count) + paths + none * 3
-    return lambda: stage.answered(_SET_WATCHES2, body, xid=_SET_WATCHES_XID)
+    return stage.asking(oracle.SetWatches2(0, exist=tuple(_names(count))))
 
 
 async def _closed_watcher(stage: Stage, count: int) -> Callable[[], object]:
     watcher = Asker(stage.server, stage.meter)
     await watcher.connected()
-    await _watching(stage, watcher, _names(count))
+    await _watching(watcher, _names(count))
 
     async def closed() -> None:
         watcher.close()
@@ -262,70 +244,63 @@ async def _closed_watcher(stage: Stage, count: int) -> Callable[[], object]:
 
 async def _children(stage: Stage, count: int) -> Callable[[], object]:
     stage.grown(_ROOT, count)
-    return lambda: stage.answered(wire.GET_CHILDREN, wire.text(_ROOT) + b"\0")
+    return stage.asking(oracle.GetChildren(_ROOT))
 
 
 async def _all_children(stage: Stage, count: int) -> Callable[[], object]:
-    for number in range(10):
-        await stage.prepared([b"%s/%d" % (_ROOT, number)])
-        stage.grown(b"%s/%d" % (_ROOT, number), count // 10)
-    return lambda: stage.answered(_GET_ALL_CHILDREN_NUMBER, wire.text(_ROOT))
+    for name in _names(10):
+        await stage.prepared([name])
+        stage.grown(name, count // 10)
+    return stage.asking(oracle.GetAllChildrenNumber(_ROOT))
 
 
 async def _quota(stage: Stage, count: int) -> Callable[[], object]:
     await _all_children(stage, count)
-    quota = b"/zookeeper/quota" + _ROOT
+    quota = f"/zookeeper/quota{_ROOT}"
     await stage.prepared([quota])
-    parts = [
-        wire.create_body(quota + b"/zookeeper_limits", b"count=-1,bytes=-1"),
-        wire.create_body(quota + b"/zookeeper_stats", b""),
-    ]
-    return lambda: stage.answered(wire.MULTI, _multi(wire.CREATE, parts))
+    limits = oracle.Create(f"{quota}/zookeeper_limits", b"count=-1,bytes=-1")
+    return stage.asking(oracle.Multi((limits, oracle.Create(f"{quota}/zookeeper_stats"))))
 
 
 async def _ephemerals(stage: Stage, count: int) -> Callable[[], object]:
-    await stage.prepared(_names(count), flags=_EPHEMERAL)
-    return lambda: stage.answered(_GET_EPHEMERALS, wire.text(b""))
+    await stage.prepared(_names(count), flags=oracle.EPHEMERAL)
+    return stage.asking(oracle.GetEphemerals(""))
 
 
 async def _session_end(stage: Stage, count: int) -> Callable[[], object]:
-    await stage.prepared(_names(count), flags=_EPHEMERAL)
-    return lambda: stage.answered(wire.CLOSE_SESSION, b"")
+    await stage.prepared(_names(count), flags=oracle.EPHEMERAL)
+    return stage.asking(oracle.CloseSession())
 
 
 async def _fan_out(stage: Stage, count: int) -> Callable[[], object]:
+    change = stage.asking(oracle.SetData(_ROOT, b"x"))
     watchers = []
     for _ in range(count):
         watcher = Asker(stage.server, stage.meter)
         await watcher.connected()
-        watcher.ask((wire.EXISTS, wire.text(_ROOT) + b"\1"))
+        watcher.ask(_sent(oracle.Exists(_ROOT, watch=True)))
         watcher.frames.clear()
         watchers.append(watcher)
 
     async def told() -> None:
-        await stage.answered(wire.SET_DATA, wire.set_body(_ROOT, b"x"))
+        await change()
         await until(lambda: all(watcher.frames for watcher in watchers))
 
     return told
 
 
 async def _acl(stage: Stage, count: int) -> Callable[[], Coroutine[Any, Any, None]]:
-    entries = b"".join(
-        wire.INT.pack(1) + wire.text(b"digest") + wire.text(b"u%05d:x" % number) for number in range(count)
-    )
-    body = wire.text(_ROOT) + wire.INT.pack(count) + entries + wire.INT.pack(-1)
-    return lambda: stage.answered(_SET_ACL, body)
+    acls = tuple((1, "digest", f"u{number:05d}:x") for number in range(count))
+    return stage.asking(oracle.SetAcl(_ROOT, acls))
 
 
-def _pipelined(opcode: int, body: bytes, xid: int = 0) -> Work:
+def _pipelined(code: int, body: bytes, xid: int = 0) -> Work:
     """Clients, a fifth as many as turns, send as much as the proxy reads in each turn."""
 
     async def prepare(stage: Stage, turns: int) -> Callable[[], object]:
-        if opcode == _GET_ACL:
+        if code == GET_ACL:
             await (await _acl(stage, 500))()
-        clients = [
-            _Pipelining(stage.server, stage.meter, opcode, body, xid) for _ in range(max(3, turns // 5))
-        ]
+        clients = [_Pipelining(stage.server, stage.meter, code, body, xid) for _ in range(max(3, turns // 5))]
         for client in clients:
             await client.connected()
 
@@ -342,13 +317,13 @@ def _pipelined(opcode: int, body: bytes, xid: int = 0) -> Work:
 
 async def _loaded_anew(stage: Stage, count: int) -> Callable[[], object]:
     """Half of the nodes are others in the tree that is loaded, and each tenth one is watched."""
-    await _watching(stage, stage.probe, _names(count // 10))
+    await _watching(stage.probe, _names(count // 10))
     loaded = capture.new_machine(1)
     for tree, version in ((stage.server.machine.tree, 1), (loaded.tree, 2)):
-        if _ROOT.decode() not in tree.nodes:
-            tree.attach(_ROOT.decode(), _node(1))
+        if _ROOT not in tree.nodes:
+            tree.attach(_ROOT, _node(1))
         for number, name in enumerate(_names(count)):
-            tree.attach(name.decode(), _node(version if number % 2 else 1))
+            tree.attach(name, _node(version if number % 2 else 1))
     loaded.sessions.update(stage.server.machine.sessions)
     loaded.applied = dict(stage.server.machine.applied)
     loaded.reset_digest()
@@ -381,8 +356,8 @@ async def _in_a_task(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 def _http(command: str) -> Callable[[Stage, int], object]:
     async def prepare(stage: Stage, count: int) -> Callable[[], object]:
-        await stage.prepared(_names(count), flags=_EPHEMERAL)
-        await _watching(stage, stage.busy, _names(count))
+        await stage.prepared(_names(count), flags=oracle.EPHEMERAL)
+        await _watching(stage.busy, _names(count))
         commands = Commands(stage.server.facts, stage.server.auth)
 
         async def asked() -> None:
@@ -396,8 +371,8 @@ def _http(command: str) -> Callable[[Stage, int], object]:
 
 def _word(word: bytes) -> Callable[[Stage, int], object]:
     async def prepare(stage: Stage, count: int) -> Callable[[], object]:
-        await stage.prepared(_names(count), flags=_EPHEMERAL)
-        await _watching(stage, stage.busy, _names(count))
+        await stage.prepared(_names(count), flags=oracle.EPHEMERAL)
+        await _watching(stage.busy, _names(count))
 
         async def asked() -> None:
             asker = _Caller(stage.server, stage.meter, word)
@@ -436,14 +411,10 @@ WORKS: dict[str, tuple[str, int, Work]] = {
         f"pipelined-{name}": (f"60 clients that pipeline {text}, in 300 turns", 300, work)
         for name, text, work in (
             ("watches", "exists with a watch", _pipelined(wire.EXISTS, wire.INT.pack(9) + b"/w%07d\1")),
-            ("acls", "getACL of 500 entries", _pipelined(_GET_ACL, wire.text(_ROOT))),
-            (
-                "auth",
-                "addauth",
-                _pipelined(_AUTH, bytes(4) + wire.text(b"digest") + wire.text(b"u:p"), _AUTH_XID),
-            ),
-            ("creates", "creates that fail", _pipelined(wire.CREATE, wire.create_body(_ROOT, b""))),
-            ("sets", "setData", _pipelined(wire.SET_DATA, wire.set_body(_ROOT, b""))),
+            ("acls", "getACL of 500 entries", _pipelined(*_sent(oracle.GetAcl(_ROOT)))),
+            ("auth", "addauth", _pipelined(*_sent(oracle.AddAuth("digest", b"u:p")), AUTH_XID)),
+            ("creates", "creates that fail", _pipelined(*_sent(oracle.Create(_ROOT)))),
+            ("sets", "setData", _pipelined(*_sent(oracle.SetData(_ROOT)))),
         )
     },
 }
@@ -480,12 +451,12 @@ async def _measured(work: Work, size: int, meter: Meter) -> Found:
         return Found(loop.longest, loop.turns, latencies)
 
 
-async def probed(client: Asker, path: bytes, latencies: list[float]) -> None:
+async def probed(client: Asker, path: str, latencies: list[float]) -> None:
     """Read a small node in every turn, one read at a time."""
     while True:
         client.frames.clear()
         began = time.perf_counter()
-        client.ask((wire.GET_DATA, wire.text(path) + b"\0"))
+        client.ask(_sent(oracle.GetData(path)))
         await until(lambda: any(map(_is_reply, client.frames)))
         await asyncio.sleep(0)
         latencies.append(time.perf_counter() - began)
