@@ -4,24 +4,21 @@ Here: the client's bytes as far as opcodes go, for ZooKeeper's protocol and Keep
 here: replies, and what they mean.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable
 
 from typing_extensions import override
 
 from codec.constants import OpCode, ProtocolVersion, Xid
-from codec.errors import MalformedPacket
 from codec.framing import Framer
-from codec.jute import INT, Reader
+from codec.jute import INT
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
-from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
+from codec.packets import REQUEST_HEADER, decode_path_watch
+from lab.oracle import requests
+from lab.oracle.wire import Cursor
 from lab.servers.link import Link
-from proxy.state.ops import EXTENDED
 
 _MOST = 1 << 24
-# Bytes behind the path of what a multiRead holds, ClickHouse's kinds of parts included.
-_BEHIND_PATH = {3: 1, 4: 1, 8: 1, 12: 1, 500: 2, 506: 4}
 
 
 class Relay(Link):
@@ -68,24 +65,12 @@ class _Notes:
             self._relay.opcodes[opcode] += 1
             if opcode == OpCode.GET_DATA:
                 self._relay.read.add(decode_path_watch(frame, self._header.size)[0])
-            elif opcode == OpCode.MULTI_READ:
-                self._note_parts(Reader(frame, self._header.size))
-            elif opcode == OpCode.MULTI:
-                parts, _ = EXTENDED.writes[opcode].decode(frame, self._header.size)
-                self._relay.opcodes.update(kind.opcode for kind, _ in parts)
+            elif opcode in (OpCode.MULTI, OpCode.MULTI_READ):
+                parts = requests.decode_body(opcode, Cursor(frame[self._header.size :])).ops
+                self._relay.opcodes.update(map(requests.opcode, parts))
 
     def answered(self, data: bytes) -> None:
         for frame in self._replies.feed(data):
             xid = int.from_bytes(frame[: self._header.size - INT.size], signed=True)
             if xid != Xid.NOTIFICATION:
                 self._answered += 1
-
-    def _note_parts(self, reader: Reader) -> None:
-        with contextlib.suppress(MalformedPacket, KeyError):
-            while True:
-                opcode, done, _ = read_multi_header(reader)
-                if done:
-                    return
-                self._relay.opcodes[opcode] += 1
-                reader.text()
-                reader.position += _BEHIND_PATH[opcode]
