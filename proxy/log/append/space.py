@@ -21,6 +21,7 @@ its replicas as active keeps their tables read-only, and its cleanup, which woul
 run. So the reserve has room for new ephemeral nodes, and each session may use a share of it. Clients also
 create nodes in order to delete others: a DROP PARTITION is an entry in the table's log, which each replica
 copies. So each session may make the tree grow by another share, and what it deletes restores that share.
+A request may take a quarter of what is left of it, so that inserts do not use up what these entries need.
 Beyond it a session may take what others have given back, while the tree stays smaller than it was when the
 reserve was touched: a replica that has spent its share copies and fetches behind the one that drops.
 
@@ -62,6 +63,7 @@ _QUIET = 5  # looks without an entry between them, after which one is asked for
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
 _COUNTED_PER_REQUEST = 64  # ephemeral nodes
+_PARTS = 4  # a request may take one of what is left: so large ones leave something for small ones
 _SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
 #: The requests of clients that a full etcd takes: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
@@ -255,7 +257,7 @@ class Space:
     def _may_grow(self, session_id: int, lasting: int, cost: int, unseen: int) -> bool:
         """Whether this session may make the tree grow by so much, with an entry that takes `cost` besides."""
         size = lasting + cost
-        has_share = self._spent.get(session_id, 0) + size <= self._share
+        has_share = size <= (self._share - self._spent.get(session_id, 0)) // _PARTS
         if not self._has_allowance(size) or not (has_share or self._takes_back(lasting + unseen, cost)):
             return False
         probe.current.reached("growth that the reserve has room for")
@@ -273,8 +275,8 @@ class Space:
 
         This bounds all sessions together, and `Rooms.shares_end` does in the last room.
         """
-        grown = self._machine.tree.size - self._tree_then + size
-        return grown <= self._rooms.allowance and self._room >= self._rooms.shares_end
+        left = self._rooms.allowance - (self._machine.tree.size - self._tree_then)
+        return size <= left // _PARTS and self._room >= self._rooms.shares_end
 
     def _spend(self, session_id: int, size: int) -> None:
         """Take from the share of a session, or restore it if `size` is below 0."""

@@ -92,15 +92,6 @@ class World(logging.Handler):
         (outcome,) = outcomes
         return outcome
 
-    def use_up_share(self) -> None:
-        """Of growth, by session 1."""
-        refused = self.stats.growth_refused
-        sizes = (10_000, 1000, 100)
-        for request in (*(zk.create("/c", bytes(size)) for size in sizes), zk.set_data("/b", b"x")):
-            while self.space.is_short() and self.goes(request, 1, twice=False) == "appended":
-                pass
-        self.stats.growth_refused = refused
-
     def answer(self, words: Sequence[str]) -> list[str]:
         """Do what a script says."""
         answer: list[str] = []
@@ -131,7 +122,7 @@ class World(logging.Handler):
             case ["needs", "an", "entry"]:
                 answer = [str(self.space.needs_entry())]
             case request:
-                self.use_up_share()
+                self.space._spent[1] = self.space._share
                 answer = [self.goes(_request(request), 1)]
         said, self.said = self.said, []
         return [*said, *answer]
