@@ -358,9 +358,9 @@ class Log:
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self.recent.replaced()
         self.follower.staleness.trust()
+        if restored:  # those that come back tell what they have seen
+            self.stopped_serving("etcd was restored from a backup: clients may have seen what is undone")
         if self.is_copy:
-            if restored:
-                self.stopped_serving("etcd was restored from a backup: clients may have seen what is undone")
             return
         self.incarnations.check_known(restored=restored)
         if restored:

@@ -37,6 +37,8 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
             assert after["revision"] > before["revision"] + 1
             for each, proxy in zip((client, other), pair, strict=True):
                 wait_until(lambda: _found(proxy) == 1, "the restore is found")  # noqa: B023
+                with pytest.raises(Disconnected, match="closed"):
+                    each.children("/")
                 wait_until(lambda: _has_expired(each, proxy.port), "its client is told")  # noqa: B023
             wait_until(lambda: comes_back(early, pair[1].port), "who has seen nothing of it goes on")
             assert early.children("/")[0] == {"zookeeper", "kept"}
@@ -55,7 +57,7 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
 
 def _found(proxy: ZketcdServer) -> int:
     """How many restores a proxy has found."""
-    return proxy.log_text().count("etcd was restored")
+    return proxy.log_text().count("etcd was restored from a backup, as of")
 
 
 def _has_expired(client: Client, port: int) -> bool:
