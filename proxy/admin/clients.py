@@ -41,7 +41,7 @@ class Clients:
             connections.received += connection.inbound.count
             connections.sent += connection.outbound.sent
             connection.inbound.count = connection.outbound.sent = 0
-            connection.unseen += 1
+            connection.resets += 1
             connection.latency.reset()
 
     def session_expiry(self, pause: Pause) -> dict[int, list[int]]:

@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
             self, identity, authentication, self.take_outcome, services.context, self._observer
         )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
-        self.unseen = 0  # changes that no packet shows: events that are not sent, resets of the counts
+        self.resets = 0  # of its counts
         self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
         self._connections = services.connections
@@ -338,8 +338,6 @@ class Connection(asyncio.Protocol):
                 self.services.counters.notifications += self.order.add_events(packets)
                 if not self._is_in_flush_queue:
                     self._flush_soon()
-            else:
-                self.unseen += 1
         except Exception as error:  # noqa: BLE001 - `_broken` logs it
             self._broken(error)
 

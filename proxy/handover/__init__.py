@@ -7,12 +7,12 @@ They talk by a socket pair, which the new one inherits:
     old: restart     its form is another one: the old process drains and ends; nothing else follows
     old: sockets     those of some clients, and what their connections consist of; it serves them still
     new: adopted     it has made these connections, which read nothing yet
-    old: watches     theirs, in parts; these three as often as needed
+    old: watches     those of all clients, in parts; later what has changed; these three as often as needed
     old: frozen      it has stopped reading, and all requests that it took are answered
     new: carried     its request to carry the sessions over is applied; it applies nothing after this place
     old: sockets     those of clients that have come since; new: adopted
-    old: watches     what has changed of those of the next clients, as of the same place of the log
-    old: clients     which connections move, and those that have changed; both as often as needed
+    old: watches     what has changed since, as of the same place of the log, in parts
+    old: clients     which connections move, and those that have changed; as often as needed
     old: listeners   the listening sockets
     new: taken       it has everything
     old: go          from here on the old process serves no client

@@ -6,19 +6,17 @@ processes of which one takes over from the other (`proxy.handover`).
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.replies import WIRES
-from proxy.state.watches import WatchTable
+from proxy.state.watches import Paths, WatchTable
 from schema.entry import Identity
 
 #: Counts the changes of the form. A process takes over only from one of the same form.
 FORM = 4
 
-#: Of data, of children, persistent, recursive.
-Paths: TypeAlias = tuple[set[str], set[str], set[str], set[str]]
 # Characters of the paths of one message, about, and what a path counts besides.
 _MOST_CHARACTERS = 256 << 10
 _OF_A_PATH = 32
@@ -29,7 +27,7 @@ class Change(NamedTuple):
 
     number: int  # the connection's
     is_added: bool
-    paths: Sequence[Collection[str]]  # as in Paths
+    paths: Paths
 
 
 class Moved(NamedTuple):
@@ -46,12 +44,12 @@ class Moved(NamedTuple):
 
 
 def mark(connection: Connection) -> object:
-    """A value that changes whenever the result of `pack`, or a watch, changes; None if that is not known."""
+    """A value that changes whenever the result of `pack` changes; None if that is not known."""
     inbound = connection.inbound
     if connection.session is None or connection.has_unhandled:
         return None
     # Until a packet is complete, or the counts are reset, the bytes of an incomplete one only become more.
-    return inbound.count, len(inbound.framer.held), connection.outbound.sent, connection.unseen
+    return inbound.count, len(inbound.framer.held), connection.outbound.sent, connection.resets
 
 
 def pack(connection: Connection) -> Moved:
@@ -78,11 +76,6 @@ def unpack(connection: Connection, moved: Moved) -> None:
         wire = connection.order.replies.wire = WIRES[moved.wire]
         inbound.continued(services.traces, wire, services.max_frame)
         connection.identity.identities = tuple(Identity(*each) for each in moved.identities)
-
-
-def watches_of(connection: Connection) -> Paths:
-    """The watches that the new process needs."""
-    return connection.services.context.reading.watches.paths_of(connection)
 
 
 def in_parts(changes: Iterable[Change]) -> Iterator[list[Change]]:

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
-from proxy.handover.moved import FORM, Change, Paths, encode, in_parts, mark, pack, watches_of
+from proxy.handover.moved import FORM, Change, encode, in_parts, mark, pack
 from proxy.log.status import Contact
 from proxy.server import Server
 from proxy.support import probe
@@ -24,7 +25,8 @@ _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
 _SERVING = 60.0  # seconds for the new process to serve, once it has everything
 _MOST_CLIENTS = 500  # of one message
 _MOST_BYTES = 4 << 20  # of one message: what these clients have sent, and was not handled; about
-_COMPARED = 10_000  # watches that are compared in one turn of the loop
+_ROUNDS = 10  # in which sockets and watches are given while clients are served
+_MOST_CHANGED = 50_000  # watches that go while clients wait; clients with the most are closed at the end
 _POLL = 0.002
 _TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
 _BY_OPTIONS = ("super", "sasl")  # schemes of identities that a client has by options
@@ -56,20 +58,11 @@ class NewProcess:
         self.channel.close()
 
 
-class _Given:
-    """What the new process has of a connection."""
+class _Given(NamedTuple):
+    """What the new process has of a connection, besides its socket and watches."""
 
-    def __init__(self, number: int, marked: object) -> None:
-        self.number = number
-        #: Its mark when its socket was sent; None if its state and watches were not sent with it.
-        self.marked = marked
-        self.watches: Paths = (set(), set(), set(), set())
-
-    def changes(self, now: Paths) -> Iterator[Change]:
-        """What differs from the watches of now, which it has from then on."""
-        before, self.watches = self.watches, now
-        yield Change(self.number, False, [had - has for had, has in zip(before, now, strict=True)])
-        yield Change(self.number, True, [has - had for had, has in zip(before, now, strict=True)])
+    number: int
+    marked: object  # its mark when its socket was sent; None if its state was not sent with it
 
 
 class Sender:
@@ -135,7 +128,7 @@ class Sender:
         self._same_users = hello.get("users") == server.users
         if not server.log.contact().in_touch:
             raise HandoverError("etcd does not answer, or this proxy's state is old")
-        await self._pass_sockets(channel)
+        await self._pass_ahead(channel)
         began = loop.time()
         self._frozen = True
         self._reloads = server.log.stats.reloads
@@ -154,6 +147,16 @@ class Sender:
         await channel.send("go")
         server.log.outbox.end()  # else this process would wait at its end for what it cannot send
         log.info("gave %d connections away; they waited %.3f s so far", moving, loop.time() - began)
+
+    async def _pass_ahead(self, channel: Channel) -> None:
+        """Give what can be given while clients are served, and then what has changed meanwhile.
+
+        Each time that is less, unless a client sets new watches faster than they are given.
+        """
+        for _ in range(_ROUNDS):
+            await self._pass_sockets(channel)
+            if await self._pass_watches(channel, self._given) <= 1:
+                return
 
     async def _pass_sockets(self, channel: Channel) -> None:
         """Give the sockets of clients that the new process has not got yet."""
@@ -175,48 +178,53 @@ class Sender:
                 fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
-            if not self._frozen:
-                await _pass_watches(channel, map(self._copied, some))
 
     def _marked(self, connection: Connection) -> object:
-        """The mark of a connection whose state and watches are sent with its socket; else None."""
-        if self._frozen:  # `_pass_clients` sends them once, when nothing changes them any more
+        """The mark of a connection whose state is sent with its socket; else None."""
+        if self._frozen:
             connection.regulate()  # it may have come after the others were frozen
             if connection.session is not None:
                 probe.current.reached("a client that came between the sockets and the freeze")
-            return None
         return mark(connection) if connection.can_move and connection.is_quiet else None
 
-    def _copied(self, connection: Connection) -> Change:
-        """The watches of a connection now."""
-        given = self._given.get(connection)
-        if given is None or given.marked is None:
-            return Change(0, True, ())
-        given.watches = watches_of(connection)
-        return Change(given.number, True, given.watches)
+    async def _pass_watches(self, channel: Channel, connections: Iterable[Connection]) -> int:
+        """Send what has changed of their watches since the last time, at first all; in how many messages."""
+        count = 0
+        for part in in_parts(self._changes(connections)):
+            await channel.send("watches", changes=part)
+            count += 1
+        return count
+
+    def _changes(self, connections: Iterable[Connection]) -> Iterator[Change]:
+        watches = self._server.watches
+        for each in connections:
+            if watches.count_changes(each):
+                number = self._given[each].number
+                got, gone = watches.take_changes(each)
+                yield Change(number, True, got)
+                yield Change(number, False, gone)
 
     async def _pass_clients(self, channel: Channel) -> int:
         """Say which connections move, and what has changed since their sockets were given; how many."""
-        moving = [each for each in await self._quiet() if self._moves(each)]
+        moving = self._in_time(each for each in await self._quiet() if self._moves(each))
+        await self._pass_watches(channel, moving)
         for some in _parts(moving, _MOST_CLIENTS):
             numbers: list[int] = []
             changed: list[tuple[int, Sequence[Any]]] = []
-            changes: list[Change] = []
-            compared = 0
             for each in some:
-                given = self._given[each]
-                numbers.append(given.number)
-                if given.marked is None or given.marked != mark(each):
-                    changed.append((given.number, encode(pack(each))))
-                    now = watches_of(each)
-                    changes += given.changes(now)
-                    compared += sum(map(len, now))
-                if compared > _COMPARED:
-                    compared = 0
-                    await asyncio.sleep(0)
-            await _pass_watches(channel, changes)
+                number, marked = self._given[each]
+                numbers.append(number)
+                if marked is None or marked != mark(each):
+                    changed.append((number, encode(pack(each))))
             await channel.send("clients", numbers=numbers, changed=changed)
         return len(moving)
+
+    def _in_time(self, connections: Iterable[Connection]) -> list[Connection]:
+        """Those whose changed watches do not take long all together, the ones with the fewest first."""
+        counts = {each: self._server.watches.count_changes(each) for each in connections}
+        ordered = sorted(counts, key=counts.__getitem__)
+        sums = accumulate(map(counts.__getitem__, ordered))
+        return [each for each, so_far in zip(ordered, sums, strict=True) if so_far <= _MOST_CHANGED]
 
     def _moves(self, connection: Connection) -> bool:
         """Whether it moves. Rights that the new process may not give have to be proved anew."""
@@ -299,6 +307,7 @@ class Sender:
         """
         server = self._server
         self._failed = True
+        server.watches.forget_changes()
         await new.end()
         if not self._frozen:
             return
@@ -314,11 +323,6 @@ class Sender:
             log.warning("the sessions stay with %s: their clients have to reconnect", self._successor)
         finally:
             server.log.outbox.release()
-
-
-async def _pass_watches(channel: Channel, changes: Iterable[Change]) -> None:
-    for part in in_parts(changes):
-        await channel.send("watches", changes=part)
 
 
 def _parts(connections: Iterable[Connection], most: int) -> Iterator[list[Connection]]:

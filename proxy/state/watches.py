@@ -12,7 +12,7 @@ recursive one only in that of data.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from codec.constants import EventType, WatcherType
 from proxy.state.by_path import ByPath
@@ -31,6 +31,8 @@ _NULL = "null"
 
 
 _Key = TypeVar("_Key")
+#: Of one connection's watches: of data, of children, persistent, recursive.
+Paths: TypeAlias = Sequence[Collection[str]]
 
 
 class TreeEvent(NamedTuple):
@@ -45,18 +47,23 @@ class TreeEvent(NamedTuple):
 class _Table:
     """Watches of one kind and mode, found by path and by watcher."""
 
-    __slots__ = ("by_path", "by_watcher")
+    __slots__ = ("by_path", "by_watcher", "changed")
 
     def __init__(self) -> None:
         self.by_path: dict[str, dict[Watcher, None]] = {}  # a dict keeps the order in which they were set
         self.by_watcher: dict[Watcher, set[str]] = {}
+        #: The paths whose watches were set or removed, of the connections whose changes are noted.
+        self.changed: dict[Watcher, set[str]] = {}
 
     def add(self, path: str, watcher: Watcher) -> None:
         watchers = self.by_path.get(path)
         if watchers is None:
             watchers = self.by_path[path] = {}
         watchers[watcher] = None
-        self.by_watcher.setdefault(watcher, set()).add(path)
+        paths = self.by_watcher.setdefault(watcher, set())
+        if watcher in self.changed and path not in paths:
+            self.changed[watcher].add(path)
+        paths.add(path)
 
     def take(self, path: str, pause: Pause) -> Collection[Watcher]:
         """Remove the watches of a path and return their watchers. Some may be dropped meanwhile."""
@@ -81,6 +88,8 @@ class _Table:
         return True
 
     def _discard(self, path: str, watcher: Watcher, paths: set[str]) -> None:
+        if watcher in self.changed:
+            self.changed[watcher].add(path)
         paths.discard(path)
         if not paths:
             del self.by_watcher[watcher]
@@ -163,15 +172,33 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
-    def paths_of(self, watcher: Watcher) -> tuple[set[str], set[str], set[str], set[str]]:
-        """The paths of a connection's watches now: of data, of children, persistent, recursive."""
-        data, children, persistent, recursive = (
-            set(table.by_watcher.get(watcher, ())) for table in self._all
-        )
-        return data, children, persistent, recursive
+    def take_changes(self, watcher: Watcher) -> tuple[Paths, Paths]:
+        """The watches that a connection has got since the last call, and those that it had and are gone.
 
-    def change(self, watcher: Watcher, paths: Sequence[Collection[str]], *, are_added: bool) -> None:
-        """Set watches that a connection has at another process, or remove them. `paths`: as in `paths_of`."""
+        The first call has all; from then on changes are noted, until `forget_changes`.
+        """
+        got: list[set[str]] = []
+        gone: list[set[str]] = []
+        for table in self._all:
+            now, changed = table.by_watcher.get(watcher, set()), table.changed.get(watcher)
+            got.append(set(now) if changed is None else changed & now)
+            gone.append(set() if changed is None else changed - now)
+            table.changed[watcher] = set()
+        return got, gone
+
+    def count_changes(self, watcher: Watcher) -> int:
+        """How many watches `take_changes` would return now."""
+        return sum(
+            [len(table.changed.get(watcher, table.by_watcher.get(watcher, ()))) for table in self._all]
+        )
+
+    def forget_changes(self) -> None:
+        """Note no changes any more."""
+        for table in self._all:
+            table.changed = {}
+
+    def change(self, watcher: Watcher, paths: Paths, *, are_added: bool) -> None:
+        """Set watches that a connection has at another process, or remove them."""
         for table, some in zip(self._all, paths, strict=True):
             for path in some:
                 if are_added:

@@ -98,7 +98,7 @@ class Connection:
     """A connection of one client: some of its facts, and the parts that operators count or close."""
 
     admitted = True
-    unseen = 0
+    resets = 0
 
     def __init__(self, latency: ConnectionLatency, requests: Sequence[Waiting] = (), **facts: Any) -> None:
         self._facts = known = _FACTS._replace(**facts)

@@ -91,5 +91,5 @@ async def test_watches_come_before_the_connection_is_served_and_go_with_one_that
     receiver.serve()
     assert host.watches.held() > 2, "very many are removed in one turn of the loop"
     host.loop.run()
-    assert host.watches.paths_of(goes.connection) == (set(), set(), set(), set())
-    assert host.watches.paths_of(stays.connection) == ({"/a"}, set(), set(), {"/"})
+    assert host.watches.take_changes(goes.connection)[0] == [set(), set(), set(), set()]
+    assert host.watches.take_changes(stays.connection)[0] == [{"/a"}, set(), set(), {"/"}]

@@ -3,18 +3,19 @@
 import gc
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, patch
 
 import pytest
 
 from codec.client import PING, framed
-from codec.constants import OpCode
+from codec.constants import OpCode, WatcherType
 from codec.jute import pack_string
-from lab.fakes.connection import established
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
 from proxy.frontend.transport import Outbound
 from proxy.handover.channel import Channel, HandoverError, Message
-from proxy.handover.moved import FORM
+from proxy.handover.moved import FORM, Change
 from proxy.handover.sender import OtherForm, Sender
 
 
@@ -29,14 +30,62 @@ def _channel() -> Any:
     return MagicMock(receive=receive, send=AsyncMock())
 
 
-def _sent() -> tuple[list[tuple[str, Any]], Any]:
-    """What is sent by a channel: the kinds of messages, and the changes of watches; and the channel."""
-    sent: list[tuple[str, Any]] = []
+class _Successor:
+    """The channel to a process that takes over, which notes what it is sent."""
 
-    async def send(kind: str, _fds: Any = None, **fields: Any) -> None:
-        sent.append((kind, fields.get("changes")))
+    def __init__(self, **during: Callable[[], object]) -> None:
+        """`during`: what is done when a message of a kind is sent for the first time."""
+        self._during = during
+        self.sent: list[tuple[str, Any]] = []  # kinds, and the changes of watches
+        self.moved: list[int] = []  # the numbers of connections
 
-    return sent, MagicMock(send=send, receive=AsyncMock())
+    async def send(self, kind: str, _fds: Any = None, **fields: Any) -> None:
+        self.sent.append((kind, fields.get("changes")))
+        self.moved += fields.get("numbers", [])
+        self._during.pop(kind, int)()
+
+    async def receive(self, kind: str, timeout: float = 0) -> Message:
+        return Message(kind, {"release": 2, "form": FORM, "place": {}, "incarnation": "new"}, [])
+
+    async def take_over(self, server: Any) -> None:
+        await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=self, end=AsyncMock())))
+
+    def watches(self) -> tuple[list[Any], list[Any]]:
+        """What was sent of watches before clients were frozen, and while they were."""
+        frozen = self.sent.index(("frozen", None))
+        served, waited = (
+            [change for _, changes in some if changes for change in changes]
+            for some in (self.sent[:frozen], self.sent[frozen:])
+        )
+        return served, waited
+
+
+def _server(*clients: Client) -> Any:
+    """What a Sender needs of a server that has these clients."""
+    host = clients[0].host
+    server = MagicMock(must_match={}, watches=host.watches, thaw=AsyncMock())
+    server.connections = [each.connection for each in clients]
+    server.log.outbox.outstanding = 0
+    server.log.take_back = AsyncMock()
+    return server
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[Client, Client]:
+    """Two of one server, which can move."""
+    monkeypatch.setattr(Outbound, "fd", 3)
+    monkeypatch.setattr(Outbound, "unsent", 0)
+    host = FakeHost(FakeLoop())
+    return connected(host), connected(host)
+
+
+def _watch(client: Client, path: str) -> None:
+    client.send(framed(1, OpCode.EXISTS, pack_string(path) + b"\1"))
+
+
+def _of_data(number: int, *paths: str, is_added: bool = True) -> Change:
+    """Watches of data of the connection with this number."""
+    return Change(number, is_added, [[*paths], [], [], []])
 
 
 async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -> None:
@@ -90,48 +139,88 @@ async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the
 
 
 async def test_a_client_that_came_between_the_sockets_and_the_freeze_keeps_its_watches(
-    monkeypatch: pytest.MonkeyPatch,
+    clients: tuple[Client, Client],
 ) -> None:
     """It lost them without a word: nothing had changed since its socket was sent, so nothing was sent."""
-    monkeypatch.setattr(Outbound, "fd", 3)
-    monkeypatch.setattr(Outbound, "unsent", 0)
-    before, since = established(), established()
-    since.send(framed(1, OpCode.EXISTS, pack_string("/a") + b"\1"))
-    sent, channel = _sent()
-    server: Any = MagicMock(connections=[before.connection])
-    sender = Sender(server, {})
-    await sender._pass_sockets(channel)
-    server.connections.append(since.connection)
-    sender._frozen = True
-    await sender._pass_sockets(channel)
-    assert await sender._pass_clients(channel) == 2
-    assert sent == [
-        *[("sockets", None)] * 2,
-        ("watches", [(1, True, [["/a"], [], [], []])]),
-        ("clients", None),
-    ]
+    before, since = clients
+    server = _server(before)
+    _watch(since, "/a")
+    new = _Successor(frozen=lambda: server.connections.append(since.connection))
+    await new.take_over(server)
+    assert new.watches() == ([], [_of_data(1, "/a")])
 
 
 async def test_while_clients_wait_only_watches_that_have_changed_are_sent(
-    monkeypatch: pytest.MonkeyPatch,
+    clients: tuple[Client, Client],
 ) -> None:
-    monkeypatch.setattr(Outbound, "fd", 3)
-    monkeypatch.setattr(Outbound, "unsent", 0)
-    pings, watches = established(), established()
-    for client in (pings, watches):
-        client.send(framed(1, OpCode.EXISTS, pack_string("/a") + b"\1"))
-    sent, channel = _sent()
-    server: Any = MagicMock(connections=[pings.connection, watches.connection])
-    sender = Sender(server, {})
-    await sender._pass_sockets(channel)
-    both = [(0, True, [["/a"], [], [], []]), (1, True, [["/a"], [], [], []])]
-    assert sent == [("sockets", None), ("watches", both)]
-    sent.clear()
-    pings.send(PING)
-    watches.send(framed(1, OpCode.EXISTS, pack_string("/b") + b"\1"))
-    sender._frozen = True
-    assert await sender._pass_clients(channel) == 2
-    assert sent == [("watches", [(1, True, [["/b"], [], [], []])]), ("clients", None)]
+    pings, watches = clients
+    for client in clients:
+        _watch(client, "/a")
+
+    def go_on() -> None:
+        pings.send(PING)
+        _watch(watches, "/b")
+        assert watches.host.watches.remove("/a", watches.connection, WatcherType.DATA)
+
+    new = _Successor(watches=go_on)
+    await new.take_over(_server(*clients))
+    served, waited = new.watches()
+    assert served == [_of_data(0, "/a"), _of_data(1, "/a")]
+    assert waited == [_of_data(1, "/b"), _of_data(1, "/a", is_added=False)]
+
+
+async def test_watches_of_a_client_that_is_busy_are_sent_while_it_is_served(
+    clients: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of 500,000 went while clients waited: for 10 s."""
+    busy, other = clients
+    watches = busy.host.watches
+    many = [f"/{number}".ljust(200, "x") for number in range(3000)]
+    watches.change(busy.connection, (many, [], [], []), are_added=True)
+    monkeypatch.setattr(Outbound, "unsent", 1)
+    new = _Successor(
+        watches=lambda: _watch(other, "/in the next round"),
+        frozen=lambda: monkeypatch.setattr(Outbound, "unsent", 0),
+    )
+    await new.take_over(_server(*clients))
+    served, waited = new.watches()
+    assert sum(len(data) for _, _, (data, *_) in served) == len(many) + 1
+    assert waited == []
+
+
+async def test_a_client_whose_watches_change_too_much_does_not_move(
+    clients: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others would wait for it."""
+    monkeypatch.setattr("proxy.handover.sender._MOST_CHANGED", 2)
+    for client in clients:
+        _watch(client, "/a")
+
+    def go_on() -> None:
+        for path in ("/b", "/c", "/d"):
+            _watch(clients[0], path)
+        _watch(clients[1], "/b")
+
+    new = _Successor(watches=go_on)
+    server = _server(*clients)
+    await new.take_over(server)
+    assert new.watches()[1] == [_of_data(1, "/b")]
+    assert new.moved == [1]
+
+
+async def test_the_next_attempt_sends_all_watches_anew(clients: tuple[Client, Client]) -> None:
+    server = _server(*clients)
+    _watch(clients[0], "/a")
+
+    def fail() -> None:
+        raise HandoverError("the new process has ended")
+
+    for _ in range(2):
+        new = _Successor(listeners=fail)
+        with pytest.raises(HandoverError, match="has ended"):
+            await new.take_over(server)
+        assert new.watches() == ([_of_data(0, "/a")], [])
+        assert server.watches.count_changes(clients[0].connection) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,12 +257,12 @@ async def test_what_clients_have_sent_is_passed_on_in_messages_of_a_few_megabyte
     """500 clients in one message, each amid a large packet, were more than a message may have."""
     monkeypatch.setattr(Outbound, "fd", 3)
     monkeypatch.setattr(Outbound, "unsent", 0)
-    clients = [established() for _ in range(3)]
+    host = FakeHost(FakeLoop())
+    clients = [connected(host) for _ in range(3)]
+    host.connections.freeze()
     for client in clients:
-        client.connection.services.connections.freeze()
         client.send(bytes(3 << 20))
-    sent, channel = _sent()
-    sender = Sender(MagicMock(connections=[client.connection for client in clients]), {})
-    await sender._pass_sockets(channel)
-    assert await sender._pass_clients(channel) == 3
-    assert [kind for kind, _ in sent].count("clients") == 2
+    new = _Successor()
+    await new.take_over(_server(*clients))
+    assert new.moved == [0, 1, 2]
+    assert [kind for kind, _ in new.sent].count("clients") == 2

@@ -51,6 +51,21 @@ class Room:
         self.table.fire([TreeEvent(kind, path, NODE_ACL, PARENT_ACL)], 7)
         return list(self.told)
 
+    def do(self, what: str, path: str, detail: int) -> object:
+        """One of `_STEPS`: the events, or whether a watch was removed."""
+        client = self.b if detail is True else self.a
+        if what in ("data", "children"):
+            (self.table.data if what == "data" else self.table.children).add(path, client)
+        elif what in ("persistent", "recursive"):
+            self.table.add_lasting(path, client, recursive=what == "recursive")
+        elif what == "drop":
+            self.table.drop(client)
+        elif what == "remove":
+            return self.table.remove(path, client, WatcherType(detail))
+        else:
+            return self.fire(detail, path)
+        return None
+
 
 @pytest.fixture
 def room() -> Room:
@@ -216,22 +231,17 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
     table = room.table
     for what, path, detail in steps:
         client = room.b if detail is True else room.a
-        if what in ("data", "children"):
-            (table.data if what == "data" else table.children).add(path, client)
-            model.add(what, path, client.name)
-        elif what in ("persistent", "recursive"):
-            table.add_lasting(path, client, recursive=what == "recursive")
+        held = what == "remove" and table.holds(path, client, WatcherType(detail))
+        done = room.do(what, path, detail)
+        if what in _MODES:
             model.add(what, path, client.name)
         elif what == "drop":
-            table.drop(client)
             model.drop(client.name)
         elif what == "remove":
-            kind = WatcherType(detail)
-            held, removed = table.holds(path, client, kind), table.remove(path, client, kind)
-            assert held is removed is model.remove(path, client.name, kind)
+            assert held is done is model.remove(path, client.name, WatcherType(detail))
         else:
-            own = model.fire(detail, path)
-            assert sorted(room.fire(detail, path), key=str) == sorted(own, key=str)
+            assert isinstance(done, list)
+            assert sorted(done, key=str) == sorted(model.fire(detail, path), key=str)
         data, children = model.data.modes, model.children.modes
         assert table.counts() == (len({name for name, _ in data}), len({path for _, path in data}), len(data))
         assert table.total() == len(data) + len(children)
@@ -239,6 +249,43 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
             _ONE_SHOT in modes for modes in children.values()
         )
         assert bool(table) is bool(data or children)
+
+
+@given(_STEPS, st.sets(st.integers(0, 40)))
+def test_a_copy_stays_the_same_by_the_changes(steps: list[tuple[str, str, int]], passed: set[int]) -> None:
+    """`passed`: before which steps changes are taken, besides at the end."""
+    room, copy = Room(), WatchTable()
+
+    def pass_changes() -> None:
+        for client in (room.a, room.b):
+            count = room.table.count_changes(client)
+            got, gone = room.table.take_changes(client)
+            assert sum(map(len, got)) + sum(map(len, gone)) == count
+            assert room.table.count_changes(client) == 0
+            copy.change(client, got, are_added=True)
+            copy.change(client, gone, are_added=False)
+
+    for number, (what, path, detail) in enumerate(steps):
+        if number in passed:
+            pass_changes()
+        room.do(what, path, detail)
+        if what == "drop":
+            copy.drop(room.b if detail else room.a)
+    pass_changes()
+    for mode in _MODES:
+        assert getattr(copy, mode).by_watcher == getattr(room.table, mode).by_watcher
+
+
+def test_what_has_not_changed_is_no_change(room: Room) -> None:
+    table = room.table
+    table.data.add("/p", room.a)
+    table.take_changes(room.a)
+    table.data.add("/p", room.a)
+    assert table.count_changes(room.a) == 0
+    table.children.add("/p", room.a)
+    assert table.take_changes(room.a) == ([set(), {"/p"}, set(), set()], [set()] * 4)
+    table.forget_changes()
+    assert table.count_changes(room.a) == 2
 
 
 def test_many_watches_are_not_compared_to_count_them(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,5 +389,5 @@ def test_watches_that_were_many_once_do_not_keep_their_room(room: Room, fires: b
             room.fire(CHANGED, path)
         else:
             room.table.remove(path, room.a, WatcherType.DATA)
-    assert room.table.paths_of(room.a)[0] == {left}
+    assert room.table.data.by_watcher[room.a] == {left}
     assert getsizeof(room.table.data.by_watcher[room.a]) < 1 << 20
