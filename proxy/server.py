@@ -112,6 +112,7 @@ class Server(BaseServer):
         self.snapshots = Snapshots(
             self.log,
             run_writer,
+            self._status_poller.look,
             least_bytes=config.snapshot_log_bytes,
             least_requests=config.snapshot_log_requests,
         )

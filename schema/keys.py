@@ -15,6 +15,8 @@ from schema.errors import ForeignKey
 _INCARNATION = rb"[0-9A-Za-z_.-]+"
 _PROXY = re.compile(rb"(%b)" % _INCARNATION)
 _DIGITS = 16  # of an entry's number
+#: The id of the lease that a proxy has while it writes a snapshot to an etcd that is nearly full.
+SNAPSHOT_LEASE = 0x7A6B657463640001
 #: The last number that an entry can have.
 LAST_NUMBER = 10**_DIGITS - 1
 _ENTRY = re.compile(rb"(%b)/([0-9]{%d})" % (_INCARNATION, _DIGITS))

@@ -63,19 +63,23 @@ class StatusPoller:
 
     async def _ask_status(self) -> None:
         while True:
-            try:
-                status = await self._etcd.status(_TIMEOUT)
-            except EtcdError as error:
-                log.debug("etcd does not answer a request for its status: %s", error)
-            else:
-                status = await self._completed(status)
-                if not status.version and self.status is not None:
-                    status = self.status._replace(errors=status.errors)  # it says more
-                self._warn_of_unknown_alarms(status)
-                self.status = status
-                self._warn_of([status.version])
-                self._interval = self._learned(status.db_size_in_use, self.quota)
+            await self.look()
             await asyncio.sleep(self._interval)
+
+    async def look(self) -> None:
+        """Ask for the status now."""
+        try:
+            status = await self._etcd.status(_TIMEOUT)
+        except EtcdError as error:
+            log.debug("etcd does not answer a request for its status: %s", error)
+            return
+        status = await self._completed(status)
+        if not status.version and self.status is not None:
+            status = self.status._replace(errors=status.errors)  # it says more
+        self._warn_of_unknown_alarms(status)
+        self.status = status
+        self._warn_of([status.version])
+        self._interval = self._learned(status.db_size_in_use, self.quota)
 
     def _warn_of_unknown_alarms(self, status: Status) -> None:
         if status.errors is None and (self.status is None or self.status.errors is not None):

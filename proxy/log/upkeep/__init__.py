@@ -23,6 +23,7 @@ In which order to read:
 
 snapshots        when a snapshot is written, and by which proxy
 deleted_entries  a snapshot that saves what somebody has deleted from the log
+turn             one tree at a time writes a snapshot to an etcd that is nearly full
 snapshot_job     what that proxy and the writer say to each other
 snapshot_writer  writes it: a process of its own
 truncation       deletes what no start needs any more

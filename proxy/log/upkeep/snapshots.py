@@ -8,6 +8,7 @@ import asyncio
 import enum
 import json
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.deleted_entries import DeletedEntries
 from proxy.log.upkeep.snapshot_job import PACE, Answer, DigestAnswer, Failed, Job, Written, answer_of
 from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
+from proxy.log.upkeep.turn import Turn
 from proxy.options.defaults import SNAPSHOT_BYTES, SNAPSHOT_REQUESTS
 from proxy.state.outcome import Disagreement
 from proxy.support import probe
@@ -37,6 +39,9 @@ log = logging.getLogger(__name__)
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
+_NEXT_TRY = 5.0  # seconds, while another tree in this etcd writes one
+_LOAD = 60.0  # seconds that may pass before a snapshot's first page is put
+_SLOW = 4  # the pages may take so many times as long as at the pace
 _SMALLER = 0.8  # of its size at the current snapshot: then the last room is used for another one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
 _WRITER = "proxy.log.upkeep.snapshot_writer"
@@ -142,15 +147,20 @@ class Snapshots:
         self,
         replicated: Log,
         run_writer: RunWriter,
+        look_at_space: Callable[[], Awaitable[None]],
         *,
         least_bytes: int = SNAPSHOT_BYTES,
         least_requests: int = SNAPSHOT_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
     ) -> None:
-        """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
+        """`look_at_space`: have `Log.learned_space` called now.
+
+        `each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written.
+        """
         self._replicated = replicated
         self._run_writer = run_writer
+        self._look_at_space = look_at_space
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._prefix = replicated.context.keys.prefix.decode()
@@ -160,6 +170,9 @@ class Snapshots:
         self._checking = False
         self._length = _LogLength()
         self._deleted = DeletedEntries(replicated.context)
+        self._turn = Turn(replicated.context)
+        #: The least room that etcd has had since the current snapshot came; below any room before one does.
+        self._least_room = -math.inf
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
@@ -201,7 +214,7 @@ class Snapshots:
         while True:
             await self._deleted.look(self._replicated.status().record)
             if self.check():
-                await self._write()
+                await self.write_in_turn()
             await asyncio.sleep(_TICK)
 
     def check(self) -> bool:
@@ -217,6 +230,9 @@ class Snapshots:
         elif seen is _Seen.SNAPSHOT:
             self.stats.written_at = now
             self._due_since = None
+            self._least_room = math.inf
+        if pressure is not None:
+            self._least_room = min(self._least_room, pressure.room)
         log_bytes, log_requests = self._length.since_snapshot(status)
         if not self._is_worth_it(status, log_bytes, log_requests):
             self._due_since = None
@@ -233,8 +249,7 @@ class Snapshots:
             )
         if now < self._not_before or status.incarnation not in status.living:
             return False
-        is_needed = self._wanted or self._deleted.as_of > 0
-        if pressure is not None and not (is_needed or self._has_room(pressure)):
+        if pressure is not None and not (self._is_needed or self._has_room(pressure)):
             self._alarm(
                 "no snapshot is written: it may take %d MiB, and etcd has room for %d."
                 " Compact etcd, or raise its quota",
@@ -245,11 +260,16 @@ class Snapshots:
         rank = 0 if self._wanted else status.living.rank(status.incarnation)
         if waited < rank * self._each_rank:
             return False
-        if not is_needed and not log_requests:
+        if not self._is_needed and not log_requests:
             # Without a new entry no snapshot is written.
             self._replicated.outbox.submit(sync_entry())
             return False
         return True
+
+    @property
+    def _is_needed(self) -> bool:
+        """Whether one is written even to an etcd that has no room for it."""
+        return self._wanted or self._deleted.as_of > 0
 
     def _alarm(self, message: str, *numbers: float) -> None:
         """Log an error, unless the same one was logged less than _OVERDUE ago."""
@@ -265,7 +285,7 @@ class Snapshots:
         current = record.current
         least_bytes = max(self._least[0], current.bytes if current else 0)
         least_requests = max(self._least[1], current.nodes if current else 0)
-        if log_bytes >= least_bytes or log_requests >= least_requests or self._wanted or self._deleted.as_of:
+        if log_bytes >= least_bytes or log_requests >= least_requests or self._is_needed:
             return True
         return status.pressure is not None and self._gives_space(status.pressure, record, log_bytes)
 
@@ -297,10 +317,33 @@ class Snapshots:
         return tree.size / known if known else len(tree.nodes) / current.nodes
 
     def _has_room(self, pressure: Pressure) -> bool:
-        """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
-        return pressure.room > pressure.snapshot or self._replicated.outbox.is_full
+        """Whether a snapshot does not make etcd full.
+
+        To one that is full it may give space back, and another one when etcd has compacted what the last one
+        has deleted.
+        """
+        if self._replicated.outbox.is_full:
+            return pressure.room - self._least_room > pressure.worth
+        return pressure.room > pressure.snapshot
 
     # -- the child -----------------------------------------------------------------------------------------
+
+    async def write_in_turn(self) -> None:
+        """Write a snapshot; to an etcd that is nearly full when no other tree does, if there is room then."""
+        pressure = self._replicated.status().pressure
+        if pressure is None or self._is_needed:
+            await self._write()
+            return
+        if not await self._turn.begin(_LOAD + _SLOW * pressure.snapshot / self._pace):
+            self._not_before = self._now() + _NEXT_TRY
+            return
+        try:
+            # The member that has granted the lease has applied what was written in the turn before.
+            await self._look_at_space()
+            if self.check():
+                await self._write()
+        finally:
+            await self._turn.end()
 
     async def _write(self) -> None:
         status = self._replicated.status()

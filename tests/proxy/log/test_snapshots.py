@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import cast
 from unittest import mock
 
@@ -11,6 +10,7 @@ import pytest
 
 from codec.constants import OpCode
 from lab.fakes.clock import FakeClock
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
@@ -24,7 +24,7 @@ from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure, Stats
 from proxy.log.upkeep import snapshots as module
-from proxy.log.upkeep.snapshot_job import Failed, Job
+from proxy.log.upkeep.snapshot_job import Answer, Failed, Job
 from proxy.log.upkeep.snapshots import Snapshots, run_process
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
@@ -32,7 +32,7 @@ from proxy.state.outcome import Disagreement
 from proxy.support.environment import Clock, Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
-from schema.keys import Keyspace
+from schema.keys import SNAPSHOT_LEASE, Keyspace
 from schema.record import ProxyValue, SnapshotRef, TreeRecord
 from tests.proxy.log.trees import Tree
 from tests.table import one_by_one
@@ -88,21 +88,29 @@ class Subject:
 
 
 class World:
-    def __init__(self) -> None:
-        self.tree = Tree()
+    def __init__(self, etcd: Etcd | None = None) -> None:
+        self.tree = Tree(etcd)
         self.subject = Subject(Machine(1))
         self.clock = FakeClock(1000.0)
         self.endpoints: tuple[str, ...] = ()
+        self.found: Callable[[], None] = lambda: None  # at a look at etcd's size
         self.snapshots = self.of(self.tree.etcd)
 
     def of(self, etcd: Etcd, **options: object) -> Snapshots:
         return Snapshots(
             self.subject.at(etcd, self.tree.keys, self.clock),
-            partial(run_process, Access(self.endpoints)),
+            self._run_writer,
+            self._look,
             least_bytes=5000,
             least_requests=50,
             **options,  # type: ignore[arg-type]
         )
+
+    async def _run_writer(self, job: Job) -> Answer:
+        return await run_process(Access(self.endpoints), job)
+
+    async def _look(self) -> None:
+        self.found()
 
     def due_after(self) -> float | None:
         """Seconds until this proxy has to write; None: not within ten minutes."""
@@ -180,9 +188,9 @@ class NearlyFull(World):
     Bytes in etcd count a quarter more.
     """
 
-    def __init__(self, nodes: int = 4) -> None:
+    def __init__(self, nodes: int = 4, etcd: Etcd | None = None) -> None:
         """`nodes`: of the snapshots; the tree has four."""
-        super().__init__()
+        super().__init__(etcd)
         self.subject.incarnation = "a"
         self.subject.machine = new_machine(1)
         assert len(self.subject.machine.tree.nodes) == 4
@@ -307,6 +315,65 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     assert world.due_after() == 0
     subject.pressure = Pressure(4000, 1300, 1100, 1000)
     assert world.due_after() is not None
+
+
+def test_a_full_etcd_gets_another_snapshot_only_when_it_has_compacted_what_the_last_one_deleted() -> None:
+    world = NearlyFull()
+    world.subject.outbox.set_full(True)
+    assert world.due(100, room=50)
+    world.written(1000)
+    world.apply(200)
+    world.press(100, room=-900)
+    assert not world.snapshots.check()
+    assert not world.due(100, room=-800)
+    assert world.due(100, room=-799)
+    world.written(1000)
+    world.apply(200)
+    assert not world.due(100, room=300)
+    world.subject.outbox.set_full(False)
+    assert world.due(100)  # there is room
+
+
+class Writing(NearlyFull):
+    """Its snapshots are written at once."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        super().__init__(etcd=etcd)
+        self.jobs = 0
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.press(100)
+
+    async def _run_writer(self, job: Job) -> Answer:
+        self.jobs += 1
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return Failed("it is a test")
+
+
+async def test_trees_in_a_nearly_full_etcd_write_one_after_the_other() -> None:
+    """Six trees saw the same room for one snapshot, in the same second, and filled etcd."""
+    store = FakeEtcd()
+    first, second = Writing(FakeEtcdClient(store)), Writing(FakeEtcdClient(store))
+    assert second.snapshots.check()
+    first.meanwhile = second.snapshots.write_in_turn
+    await first.snapshots.write_in_turn()
+    assert (first.jobs, second.jobs) == (1, 0)
+    assert second.due_after() == 5
+    second.found = lambda: second.press(100, room=1100)  # which the first one has left
+    await second.snapshots.write_in_turn()
+    assert second.jobs == 0
+    second.found = lambda: second.press(100, room=1101)
+    second.found()
+    await second.snapshots.write_in_turn()
+    assert second.jobs == 1
+    assert not store.lease_ids
+    # None has to wait while there is space, or for an operator's.
+    store.lease_grant(SNAPSHOT_LEASE, 60)
+    second.snapshots.want()
+    await second.snapshots.write_in_turn()
+    second.subject.pressure = None
+    await second.snapshots.write_in_turn()
+    assert second.jobs == 3
 
 
 def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
