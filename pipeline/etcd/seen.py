@@ -9,6 +9,7 @@ from proxy.etcd.model import Get
 from proxy.log.foreign import ours
 from schema.entry import Kind, decode_entry, decode_epoch
 from schema.errors import BadValue
+from schema.followed import decode_followed
 from schema.keys import Keyspace
 from schema.record import TreeRecord
 from schema.zxids import next_epoch
@@ -38,9 +39,11 @@ def _after(zxid: int, entry: bytes) -> int:
     """At least the tree's zxid after an entry, whether the entry took effect or not."""
     try:
         requests = decode_entry(entry).requests
+        for request in requests:
+            if request.kind == Kind.EPOCH:
+                zxid = next_epoch(max(zxid, decode_epoch(request.body).zxid_at_least))
+            elif request.kind == Kind.FOLLOWED:  # the end of following begins an epoch
+                zxid = max(zxid, decode_followed(request.body).zxid)
     except BadValue:
         return next_epoch(zxid)
-    for request in requests:
-        if request.kind == Kind.EPOCH:
-            zxid = next_epoch(max(zxid, decode_epoch(request.body).zxid_at_least))
     return zxid + len(requests)

@@ -22,7 +22,7 @@ from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
-from schema.zxids import next_epoch
+from schema.zxids import epoch_at, next_epoch
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
@@ -205,8 +205,10 @@ class _Following:
 
     async def _finish(self) -> int:
         """The cut-over: a new epoch, as a new leader begins one; sessions end unless they are kept."""
-        zxid = next_epoch(self._machine.zxid)
-        now = int(time.time() * 1000)
+        seconds = time.time()
+        # By the clock: clients may have seen what an earlier cut-over has begun.
+        zxid = next_epoch(max(self._machine.zxid, epoch_at(seconds)))
+        now = int(seconds * 1000)
         sessions = len(self._machine.sessions)
         if self._keep_sessions:
             self._changes.move_to(zxid)

@@ -34,6 +34,7 @@ from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
+from pipeline.etcd import load
 from pipeline.follow import finishing, inward
 from pipeline.follow.applying import Changes
 from pipeline.follow.base import ascii_digest_of
@@ -90,14 +91,29 @@ async def test_level_then_finished(
     told = capsys.readouterr()
     assert "asking the follower that runs on this prefix" in told.err
     assert "no follower has answered for" in told.err
-    assert "finished: zxids go on at 0x100000000" in told.out
     machine = await served(etcd)
+    assert f"finished: zxids go on at 0x{machine.zxid:x}" in told.out
     assert {f"/n{zxid}" for zxid in range(1, 8)} < machine.tree.nodes.keys()
     assert "/mine" not in machine.tree.nodes
-    assert (machine.tree.nodes["/"].pzxid, machine.sessions) == (1 << 32, {})
+    assert (machine.tree.nodes["/"].pzxid, machine.sessions) == (machine.zxid, {})
     assert await followed(etcd, folder, finish=True) == DONE  # it is already
     with pytest.raises(Failure, match="has finished following"):
         await followed(etcd, folder)
+
+
+async def test_zxids_go_on_above_those_of_an_earlier_cut_over(
+    etcd: FakeEtcdClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source is in its first epoch each time, and clients have seen what followed the first cut-over."""
+    clock = FakeClock(1.8e9)
+    monkeypatch.setattr(inward, "time", clock)
+    assert await followed(etcd, folder, finish=True) == DONE
+    first = (await served(etcd)).zxid
+    clock.now += 60
+    assert await followed(etcd, folder, finish=True, overwrite=True) == DONE
+    second = (await served(etcd)).zxid
+    assert second >> 32 > first >> 32
+    assert (await load.begin(etcd, KEYS, overwrite=True)).zxid >= second  # so an import goes on above it
 
 
 async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -> None:
