@@ -242,6 +242,7 @@ class Log:
             progress=progress,
             timeout=timeout,
         )
+        self._note_disagreements(loaded)
         self.machine.replace(loaded.machine)
         self.deliver(await self.follower.continue_from(loaded))
 
@@ -339,12 +340,25 @@ class Log:
         if not self.applier.worker.is_whole:
             probe.current.reached("a reload during a long write")
         context = self.context
-        return await load_to_serve(
+        loaded = await load_to_serve(
             context.etcd,
             context.keys,
             context.settings.levels,
             make=False,
             even_copy=self.is_copy,
+        )
+        self._note_disagreements(loaded)
+        return loaded
+
+    def _note_disagreements(self, loaded: Loaded) -> None:
+        if not (found := loaded.disagreements):
+            return
+        self.stats.disagreements += len(found)
+        log.error(
+            "%d entries have another digest than this replay of the log, which the tree is loaded from. The"
+            " first is of proxy %s: after %d entries %016x, and %016x here. Its sender was wrong; or the keys"
+            " were copied one by one, which loses their order: then restore a snapshot of etcd",
+            *(len(found), found[0].incarnation, found[0].checkpoint, found[0].theirs, found[0].ours),
         )
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:

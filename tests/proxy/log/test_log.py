@@ -23,6 +23,7 @@ from schema.budgets import encode_rule
 from schema.entry import Kind, encode_forget, encode_level, encode_terms
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
+from tests.proxy.log.trees import Tree
 from tests.seeds import seeds
 
 
@@ -518,3 +519,17 @@ async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(
     world.client(one).reconnect()
     await until(lambda: one.log.stats.reloads == 1)
     assert two.log.incarnation in one.living
+
+
+async def test_a_proxy_that_loads_another_state_than_the_log_says_tells_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As where etcd's keys were copied one by one, which loses the order of entries."""
+    tree = await Tree().make("a")
+    await tree.fill("a", "x", 40)
+    await tree.send("a", [], checkpoint=tree.ran().last_checkpoint[0], digest=1)
+    proxy = Proxy(tree.etcd, tree.keys.prefix.decode())
+    await proxy.log.load()
+    await proxy.stop()
+    assert proxy.log.stats.disagreements == 1
+    assert "1 entries have another digest than this replay of the log" in caplog.text
