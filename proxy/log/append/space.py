@@ -83,13 +83,14 @@ class Rooms(NamedTuple):
     surplus: int = 0  # so much more room than one of these ends what began with less: it does not come and go
 
 
-def rooms_of(quota: int, percent: int, snapshots: int) -> Rooms:
-    """`percent`: as of `Space`. `snapshots`: bytes of those that are written until one deletes anything."""
+def rooms_of(quota: int, percent: int, snapshot: int, needed: int) -> Rooms:
+    """`percent`: as of `Space`. `snapshot`: bytes of one; so many are `needed` until one deletes anything."""
     wanted = quota * percent // 100
-    # etcd's file is a little larger than what is in use, and grows until the next look at it.
-    margin = wanted * 2 // 5
+    # etcd's file is larger than what is in use, as free pages are too small for a snapshot's, and grows until
+    # the next look at it.
+    margin = max(wanted * 2 // 5, snapshot // 4)
     allowance = wanted // 10
-    last = snapshots + margin + allowance
+    last = needed * snapshot + margin + allowance
     reserve = max(wanted, last + margin)
     clients_end = margin // 4
     return Rooms(
@@ -338,7 +339,7 @@ class Space:
 
     def _measure(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
-        self._rooms = rooms = rooms_of(self._quota, self._percent, self._needed * self._next_snapshot)
+        self._rooms = rooms = rooms_of(self._quota, self._percent, self._next_snapshot, self._needed)
         if self._room < rooms.reserve and not self._pressed:
             self._pressed = True
             self._pressed_at = self._machine.zxid
