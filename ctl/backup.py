@@ -44,7 +44,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     name = name[1:] if name.startswith("+") else f"+{name}"  # of /a and a, which are two trees
     target = folder / f"{name}-{now:{_TIME}}"
     zxid = next_epoch(machine.zxid)
-    folder.mkdir(parents=True, exist_ok=True)
+    new_folder(folder)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:
         for made in (partial, partial / "version-2"):

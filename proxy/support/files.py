@@ -15,8 +15,9 @@ def new_file(path: Path) -> BinaryIO:
 
 
 def new_folder(path: Path) -> None:
-    """Make a directory for such files, unless it exists. Raises OSError."""
-    path.mkdir(_FOLDER, exist_ok=True)
+    """Make a directory for such files, and those above it, unless they exist. Raises OSError."""
+    for each in (*reversed(path.parents), path):
+        each.mkdir(_FOLDER, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

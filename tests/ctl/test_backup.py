@@ -76,8 +76,8 @@ def test_no_other_user_reads_a_backup(tmp_path: Path) -> None:
     finally:
         os.umask(former)
     (file,) = (target / "version-2").iterdir()
-    modes = [stat.S_IMODE(each.stat().st_mode) for each in (file, file.parent, target)]
-    assert modes == [0o640, 0o750, 0o750]
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (file, file.parent, target, target.parent)]
+    assert modes == [0o640, 0o750, 0o750, 0o750]
 
 
 def test_the_newest_stay_and_nothing_else_is_touched(tmp_path: Path) -> None:
