@@ -1,16 +1,15 @@
 """A short-lived incarnation, for a command that has to act on a tree: it lives as long as the command."""
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
+from proxy.etcd.leases import kept_lease
+from proxy.etcd.model import Compare, Get, Put, RangeResult, Txn
 from proxy.etcd.repeating import until_known
 from proxy.log.record import TIMEOUT, Registered, complete_record, look
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST, Randomness, clock_ms
-from proxy.support.tasks import Tasks
 from schema.entry import EntryWriter
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy
@@ -27,18 +26,7 @@ async def visit(
     randomness: Randomness = HOST.randomness,
 ) -> AsyncIterator[Registered]:
     """Register an incarnation, and delete its key at the end. Raises TreeNotServable, EtcdError."""
-    lease = randomness.randbits(62) + 1
-    granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
-    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
-    tasks = Tasks()
-
-    async def keep_alive() -> None:
-        while True:
-            await asyncio.sleep(granted / 3)
-            keep_alive_once(lease)
-
-    try:
-        tasks.start(keep_alive(), "keep the command's lease alive")
+    async with kept_lease(etcd, _LEASE, randomness) as lease:
         incarnation = f"ctl.{randomness.token_hex(6)}"
         key = keys.proxy(incarnation)
         value = encode_proxy(ProxyValue(tuple(sorted(levels)), version, visits=True))
@@ -57,10 +45,6 @@ async def visit(
                 # An earlier try, whose answer was lost; or a record was put.
                 revision = there.kvs[0].create_revision if there.kvs else 0
         yield Registered(incarnation, revision)
-    finally:
-        await tasks.close()
-        with suppress(EtcdError):
-            await etcd.lease_revoke(lease, TIMEOUT)
 
 
 async def append(etcd: Etcd, keys: Keyspace, request: tuple[int, int, bytes]) -> bool:

@@ -93,7 +93,7 @@ class _Standby:
         there = await self._position()
         if there is not None and self._options.finish:
             if there.finished:
-                print_finished(there)
+                print_finished(there, self._options.zxid)
                 return DONE
             request = Asked(self._options.zxid, keep_sessions=True, answered=False)
             if await finished_by_another(self._etcd, self._keys, there, request, self._options.answer_within):
@@ -233,10 +233,10 @@ class _Finishing:
         self._asked = -_ASK_EVERY
         self._request: Asked | None = None
 
-    async def look(self) -> None:
-        """Look for a request, from time to time. Raises EtcdError."""
+    async def look(self, *, at_once: bool = False) -> None:
+        """Look for a request, from time to time or `at_once`. Raises EtcdError."""
         now = time.monotonic()
-        if not self.options.finish and now - self._asked >= _ASK_EVERY:
+        if not self.options.finish and (at_once or now - self._asked >= _ASK_EVERY):
             self._asked = now
             self._request = await self._answering.wanted()
 
@@ -367,6 +367,9 @@ class _Work:
         if self._whole is not None:
             return  # it would take long, and clients wait
         if self._lag.requests <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
+            await self._finishing.look(at_once=True)
+            if self._finishing.wanted != wanted:
+                return  # it was withdrawn
             self._finishing.begin()
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True

@@ -6,11 +6,12 @@ import zlib
 from typing import NamedTuple
 
 from cli.output import show
+from codec.constants import OpCode
 from pipeline.errors import Failure
 from pipeline.follow import target
 from pipeline.follow.applying import Changes
 from pipeline.follow.base import Same, compare_digest, load_base
-from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
+from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished, print_writers
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import retrying
@@ -26,6 +27,7 @@ from schema.zxids import epoch_at, next_epoch
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
+_NO_CHANGES = (OpCode.ERROR, OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION)
 
 
 class Directory(NamedTuple):
@@ -57,7 +59,7 @@ async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Option
             raise Failure(
                 f"{keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be served"
             )
-        print_finished(there)
+        print_finished(there, max(options.zxid, _gone_on(source, there)))
         return DONE
     if options.finish and there is not None and not options.overwrite:
         request = Asked(options.zxid, options.keep_sessions, False)
@@ -65,6 +67,25 @@ async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Option
             return DONE
     found = await _open(source, etcd, keys, options, there)
     return await _Following(source, etcd, keys, options, found).run()
+
+
+def _gone_on(source: Directory, there: Position) -> int:
+    """The zxid of the last change that the source has made since the tree was finished; 0: none.
+
+    That its sessions end is none: their clients have gone to the tree. Raises Unsettled, BadFile, OSError.
+    """
+    if there.source_zxid is None:
+        return 0
+    tail = Tail(source.path, source.log_path, there.source_zxid, there.mark, torn=True)
+    last = 0
+    while True:
+        found = tail.read()
+        for entry in found.entries:
+            rows = list(transactions.rows(entry, found.file, found.file))
+            if not all(row.type in _NO_CHANGES for row in rows):
+                last = rows[0].zxid
+        if not found.more:
+            return last
 
 
 async def _open(
@@ -100,6 +121,7 @@ class _Following:
         )
         self._wrong: float | None = None  # since when the files are not right
         self._grows: float | None = None  # since when the log has grown although the end is asked for
+        self._waits = False  # that was reported
         self._told = ""  # the fault that was last reported
         self._compares = True
         self._keep_sessions = options.keep_sessions
@@ -136,18 +158,16 @@ class _Following:
         if self._machine.zxid < wanted or self._grows is None:
             self._grows = now
         elif now - self._grows > _TELL_AFTER:
-            print_progress(
-                f"at zxid 0x{self._machine.zxid:x}: waiting for the end of the log, which is still written"
-                " to. Stop what writes to ZooKeeper"
-            )
-            self._grows = now
+            print_writers(self._machine.zxid)
+            self._grows, self._waits = now, True
 
     async def _wanted(self) -> int | None:
         """The zxid at which to finish, at least; None: no request yet."""
         if self._options.finish:
             return self._options.zxid
-        request = await self._answering.wanted()
+        request = await self._answering.wanted(waits=self._waits)
         if request is None:
+            self._grows, self._waits = None, False
             return None
         self._keep_sessions = request.keep_sessions
         return request.zxid
@@ -215,7 +235,8 @@ class _Following:
         else:
             self._changes.end_sessions(zxid, now)
         self._position = self._position._replace(zxid=zxid)
-        await self._tree.finish(self._machine, self._changes.take(), now, self._position)
+        request = 0 if self._options.finish else self._answering.revision
+        await self._tree.finish(self._machine, self._changes.take(), now, self._position, request)
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
         show(f"sessions: {sessions} {what}")
         print_finished(self._position)

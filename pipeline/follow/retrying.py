@@ -7,7 +7,17 @@ from typing import Any, TypeVar, cast
 
 from pipeline.follow.output import print_progress
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get, RangeResult, Status, Txn, TxnResult
+from proxy.etcd.model import (
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    RangeResult,
+    RefusalKind,
+    Status,
+    Txn,
+    TxnResult,
+)
 
 T = TypeVar("T")
 
@@ -24,7 +34,7 @@ def retrying(etcd: Etcd, name: str = "etcd") -> Etcd:
 
 
 class _Retrying:
-    """Reads, Txns and the status wait; all else is passed to the other client."""
+    """Reads, Txns, the status and new leases wait; all else is passed to the other client."""
 
     def __init__(self, etcd: Etcd, name: str) -> None:
         self._etcd = etcd
@@ -43,6 +53,14 @@ class _Retrying:
 
     async def status(self, timeout: float) -> Status:
         return await self._answered(lambda: self._etcd.status(timeout))
+
+    async def lease_grant(self, lease_id: int, ttl: int) -> int:
+        try:
+            return await self._answered(lambda: self._etcd.lease_grant(lease_id, ttl))
+        except EtcdRefused as error:
+            if error.kind is RefusalKind.LEASE_EXISTS:  # the answer to an earlier try was lost
+                return ttl
+            raise
 
     async def _answered(self, request: Callable[[], Awaitable[T]]) -> T:
         while True:

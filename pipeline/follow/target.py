@@ -59,6 +59,7 @@ class Position(NamedTuple):
     source: str  # for messages
     finished: bool  # the tree is complete, and may be served
     origin: Origin | None = None  # None: it follows a ZooKeeper
+    source_zxid: int | None = None  # of a finished one: the last zxid that its source had before
 
 
 class Held(NamedTuple):
@@ -80,6 +81,8 @@ def encode_position(position: Position) -> bytes:
     """The value of the key `follow/position`."""
     members = position._asdict()
     del members["origin"]
+    if position.source_zxid is None:
+        del members["source_zxid"]
     if position.origin is not None:
         members |= {"origin": position.origin._asdict()}
     return pack_json(members)
@@ -89,7 +92,7 @@ def decode_position(value: bytes) -> Position:
     """Raises BadValue."""
     members = unpack_json(value, "the position of the tree that follows")
     try:
-        mark, origin = members["mark"], members.get("origin")
+        mark, origin, last = members["mark"], members.get("origin"), members.get("source_zxid")
         return Position(
             text(members["base"]),
             number(members["zxid"]),
@@ -104,6 +107,7 @@ def decode_position(value: bytes) -> Position:
                 number(origin["entries"]),
                 number(origin["clock"]),
             ),
+            None if last is None else number(last),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
@@ -323,19 +327,39 @@ class TargetTree:
         put = Put(self._keys.follows, encode_position(position))
         return self._entry(machine, changes, clock, [put], settings)
 
-    async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
-        """Put the last entry and the record of a complete tree, which proxies may serve from then on."""
+    async def finish(
+        self, machine: Machine, changes: Followed, clock: int, position: Position, request: int = 0
+    ) -> None:
+        """Put the last entry and the record of a complete tree, which proxies may serve from then on.
+
+        `request`: mod_revision of the request to finish, which has to be there still; 0: there is none.
+        """
+        position = position._replace(finished=True, source_zxid=changes.after)
         keys = self._keys
         record = self._record._replace(complete=True, level=machine.level)
         rest: list[Op] = [
-            Put(keys.follows, encode_position(position._replace(finished=True))),
+            Put(keys.follows, encode_position(position)),
             Put(keys.tree, encode_record(record)),
             Delete(keys.finish),
             Delete(keys.follower),
             Delete(keys.lag),
             Delete(keys.within),
         ]
-        await self.put(self._entry(machine, changes, clock, rest))
+        entry = self._entry(machine, changes, clock, rest)
+        if request:
+            entry = entry._replace(compares=(*entry.compares, Compare(keys.finish, request)))
+        try:
+            await self.put(entry)
+        except TakenOver:
+            raise
+        except Failure:
+            found = (await read(self._etcd, Get(keys.finish, keys_only=True))).kvs
+            if request and request not in [pair.mod_revision for pair in found]:
+                raise Failure(
+                    "the command that asked for the end has ended at this moment. Run this one again: it goes"
+                    " on where it was"
+                ) from None
+            raise
 
     async def allow(self, within: int) -> None:
         """Note for how long the source's proxies may serve without a sign of this follower, once it is here.

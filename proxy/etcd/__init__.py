@@ -13,7 +13,7 @@ wire, rpc_pb2  the values as bytes of etcd's protocol, and back (wire is pure, r
 transport      what a channel is (pure)
 http2          our channel
 grpc_channel   that of grpcio, for gateways that ours does not work with
-leases         a stream that keeps leases alive
+leases         a stream that keeps leases alive; the lease of a command
 authenticator  the token of etcd's user
 access, tls, unix_socket  how a process reaches etcd
 status_poller  etcd's own status, for metrics

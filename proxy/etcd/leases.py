@@ -5,14 +5,16 @@ The caller decides what a lease stands for and when to keep it alive.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown
 from proxy.etcd.rpc import MemberStream
-from proxy.support.environment import HOST, Clock
-from proxy.support.tasks import together
+from proxy.support.environment import HOST, Clock, Randomness
+from proxy.support.tasks import Tasks, together
 from proxy.support.throttled_log import ThrottledLog
 
 _LOG = logging.getLogger(__name__)
@@ -104,3 +106,30 @@ class LeaseKeeper:
                 waited, self._timeout = self._timeout, min(2 * self._timeout, self._answer_timeout)
                 stream.distrust()
                 raise EtcdUnknown(f"no answer to a lease keep-alive in {waited:.1f} s")
+
+
+@asynccontextmanager
+async def kept_lease(
+    etcd: Etcd, seconds: int, randomness: Randomness = HOST.randomness
+) -> AsyncIterator[int]:
+    """A lease of a command: it is kept alive while the block runs, and revoked at its end. Raises EtcdError.
+
+    If the process is killed, what has the lease is there for so many `seconds` yet.
+    """
+    lease = randomness.randbits(62) + 1
+    granted = await etcd.lease_grant(lease, seconds)
+    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
+    tasks = Tasks()
+
+    async def keep_alive() -> None:
+        while True:
+            await asyncio.sleep(granted / 3)
+            keep_alive_once(lease)
+
+    try:
+        tasks.start(keep_alive(), "keep the command's lease alive")
+        yield lease
+    finally:
+        await tasks.close()
+        with suppress(EtcdError):
+            await etcd.lease_revoke(lease)

@@ -88,9 +88,11 @@ _SNAPSHOT = SnapshotRef("0-a", 0, "a", 1, 1, 1, 1, 1, 1, 1)
 _VALUES = {
     "The record": encode_record(TreeRecord(False, 1, 1, _SNAPSHOT, _SNAPSHOT, Seal("", "", 1, 1))),
     "The position of a tree that follows": encode_position(
-        Position("", 1, 1, "", finished=False, origin=Origin(1, "", 1, 1))
+        Position("", 1, 1, "", finished=True, origin=Origin(1, "", 1, 1), source_zxid=1)
     ),
-    "A request for the cut-over": pack_json(Asked(1, keep_sessions=True, answered=True)._asdict()),
+    "A request for the cut-over": pack_json(
+        Asked(1, keep_sessions=True, answered=True, waits=True)._asdict()
+    ),
     "How far a tree is behind its source": encode_lag(Lag(1, 1, 1)),
     "The sign of life of a copy's follower": encode_sign(Sign(1, 1, 1, "")),
     "A proxy key": encode_proxy(ProxyValue((1,), "", True, Home(), PeerPort("a:1", b"a"), 1, visits=True)),

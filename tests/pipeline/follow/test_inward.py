@@ -40,7 +40,7 @@ from pipeline.follow.applying import Changes
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.inward import Directory, follow
 from pipeline.follow.options import Options
-from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.output import DONE, NOT_LEVEL, Stuck
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import TargetTree, position_of, resume
 from pipeline.table import SessionRow
@@ -138,6 +138,52 @@ async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -
     assert "/n8" in machine.tree.nodes
 
 
+async def test_a_request_to_finish_ends_with_its_command(etcd: FakeEtcdClient, folder: Path) -> None:
+    """However that ends: it must not be carried out later, while clients work on the source."""
+    loop = asyncio.get_running_loop()
+    running = loop.create_task(followed(etcd, folder))
+    await eventually(lambda: position_of(etcd, KEYS), "it follows", 60)
+    lost = FakeEtcdClient(etcd.store)
+    asking = loop.create_task(followed(lost, folder, finish=True, zxid=8))
+
+    async def is_answered() -> bool:
+        found = await finishing.asked(etcd, KEYS)
+        return found is not None and found[0].answered
+
+    await eventually(is_answered, "the follower knows it", 60)
+    lost.unreachable = True  # as when its host is lost
+    etcd.store.advance(10.0)
+    for zxid in (8, 9):
+        count = 3 if zxid == 8 else 1
+        write_log(folder / "version-2", *creates(zxid + 1 - count, count))
+
+        async def has_it(zxid: int = zxid) -> bool:
+            position = await position_of(etcd, KEYS)
+            return position is not None and position.zxid == zxid
+
+        await eventually(has_it, "it follows on", 60)
+    for task in (asking, running):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_finished_tree_is_no_success_if_the_source_has_gone_on(
+    etcd: FakeEtcdClient, folder: Path
+) -> None:
+    assert await followed(etcd, folder, finish=True, zxid=5) == DONE
+    assert await followed(etcd, folder, finish=True, zxid=5) == DONE
+    with pytest.raises(
+        Stuck, match=r"was finished at the source's zxid 0x5, and lacks .* 0x6. .*--overwrite"
+    ):
+        await followed(etcd, folder, finish=True, zxid=6)
+    write_log(folder / "version-2", [transaction(6, OpCode.CLOSE_SESSION, session_id=7)])
+    assert await followed(etcd, folder, finish=True) == DONE  # its clients have left
+    write_log(folder / "version-2", *creates(7, 2))
+    with pytest.raises(Stuck, match=r"lacks .* 0x8"):
+        await followed(etcd, folder, finish=True)
+
+
 async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     assert await followed(etcd, folder, until_level=True, zxid=9, timeout=0.05) == NOT_LEVEL
     assert await followed(etcd, folder, until_level=True, zxid=5, timeout=60.0) == DONE
@@ -170,6 +216,33 @@ async def test_level_amid_writes(
             finish = asyncio.create_task(followed(etcd, folder, finish=True, timeout=60.0, answer_within=0.0))
             await eventually(told, "it says why it waits")
     assert await finish == DONE  # the log does not grow any more
+
+
+async def test_the_command_that_asks_says_that_the_log_is_still_written_to(
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run on another host than the follower."""
+    append = TargetTree.append
+    zxids = itertools.count(6)
+
+    async def amid_writes(self: TargetTree, *arguments: Any) -> None:
+        await append(self, *arguments)
+        write_log(folder / "version-2", *creates(next(zxids), 1))
+
+    async def told() -> bool:
+        return "still written to" in capsys.readouterr().err
+
+    monkeypatch.setattr(inward, "print_writers", lambda _zxid: None)  # the follower's own line
+    monkeypatch.setattr(inward, "_TELL_AFTER", 0.0)
+    monkeypatch.setattr(finishing, "_ANSWERED_EVERY", 0.0)
+    monkeypatch.setattr(finishing, "_TELL_EVERY", 0.0)
+    assert await followed(etcd, folder, until_level=True) == DONE
+    write_log(folder / "version-2", *creates(next(zxids), 1))
+    with mock.patch.object(TargetTree, "append", amid_writes):
+        running = asyncio.create_task(followed(etcd, folder))
+        finish = asyncio.create_task(followed(FakeEtcdClient(etcd.store), folder, finish=True))
+        await eventually(told, "it says why it waits", 60)
+    assert await asyncio.wait_for(finish, 60) == await asyncio.wait_for(running, 60) == DONE
 
 
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:

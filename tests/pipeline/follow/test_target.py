@@ -23,7 +23,7 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
-from proxy.etcd.model import Get, RangeResult, Txn, TxnResult
+from proxy.etcd.model import Delete, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
@@ -205,6 +205,20 @@ async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
     loaded = await start.load_to_serve(etcd, KEYS)
     assert node_pages(loaded.machine) == node_pages(made)
     assert loaded.machine.zxid == 1 << 32
+
+
+async def test_a_request_that_is_withdrawn_as_it_finishes(store: FakeEtcd) -> None:
+    etcd = FakeEtcdClient(store)
+    follow, machine, position = await opened(etcd)
+    request = store.txn(Txn((), (Put(KEYS.finish, b""),))).revision
+    changes = Changes(machine)
+    changes.move_to(1 << 32)
+    store.txn(Txn((), (Delete(KEYS.finish),)))
+    position = position._replace(zxid=1 << 32)
+    with pytest.raises(Failure, match=r"command that asked for the end has ended .* Run this one again"):
+        await follow.finish(machine, changes.take(), 1, position, request)
+    await go_on(etcd, 8)
+    assert (await start.load_to_serve(etcd, KEYS)).machine.zxid == 1 << 32
 
 
 async def test_a_following_tree_is_not_taken_over_by_an_import_unless_told(store: FakeEtcd) -> None:
