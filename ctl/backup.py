@@ -23,7 +23,7 @@ from ctl.program import Program, Tree
 from proxy.options import values
 from proxy.state.machine import Machine
 from proxy.state.node import Node
-from proxy.support.files import new_file, new_folder, sync_folder
+from proxy.support.files import FOLDER, new_file, new_folder, sync_folder
 from schema.paths import parent_of
 from schema.znode import Znode, session_of
 from schema.zxids import next_epoch
@@ -44,7 +44,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     name = name[1:] if name.startswith("+") else f"+{name}"  # of /a and a, which are two trees
     target = folder / f"{name}-{now:{_TIME}}"
     zxid = next_epoch(machine.zxid)
-    new_folder(folder)
+    folder.mkdir(FOLDER, parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:
         for made in (partial, partial / "version-2"):

@@ -23,7 +23,7 @@ from pipeline.formats import directory, log, snapshot, transactions
 from pipeline.formats.errors import TAIL
 from pipeline.table import AclRow, SessionRow, TransactionRow
 from proxy.state.machine import Machine
-from proxy.support.files import new_file, new_folder, sync_folder
+from proxy.support.files import FOLDER, new_file, sync_folder
 from schema.paths import CONFIG
 
 MARK = "zketcd-export.json"  # marks a directory as an export; next to version-2
@@ -73,7 +73,7 @@ class Files:
             return
         if self._path.exists() and not self._path.is_dir():
             raise Failure(f"{self._path} is not a directory")
-        new_folder(self._folder)
+        self._folder.mkdir(FOLDER, parents=True, exist_ok=True)
         if any(directory.files(str(self._path))):
             raise Failure(f"{self._path} holds a tree already, and no earlier export --follow has written it")
         mark.write_text(text)

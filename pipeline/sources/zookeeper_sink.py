@@ -40,7 +40,7 @@ from pipeline.folders import check_writable, clear, named
 from pipeline.formats import log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODE_NUMBERS, ZNODES, AclRow, SessionRow
-from proxy.support.files import new_file, new_folder, sync_folder
+from proxy.support.files import FOLDER, new_file, new_folder, sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20
@@ -130,7 +130,7 @@ class ZooKeeperWriter:
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> _Written:
         """Write one task's nodes, into separate files."""
-        new_folder(self._staging)
+        self._staging.mkdir(FOLDER, parents=True, exist_ok=True)
         task = _Task(self._staging, self._options.codec, self._options.trailer != "seal")
         for batch in iterator:
             with named(self._staging):
@@ -171,7 +171,7 @@ class ZooKeeperWriter:
             trailers.append(snapshot_file.pack_last_zxid(zxid))
         name = f"snapshot.{zxid:x}" + (f".{self._options.codec}" if self._options.codec else "")
         check_folder(self._options.folder, name, overwrite=self._options.overwrite)
-        new_folder(self._options.folder)
+        self._options.folder.mkdir(FOLDER, parents=True, exist_ok=True)
         whole = self._staging / name
         new_folder(self._staging)
         with new_file(whole) as file:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 # ACLs do not protect znodes' data in files: no other user may read it. A stricter umask stays.
-_FILE, _FOLDER = 0o640, 0o750
+_FILE, FOLDER = 0o640, 0o750
 
 
 def new_file(path: Path) -> BinaryIO:
@@ -15,9 +15,8 @@ def new_file(path: Path) -> BinaryIO:
 
 
 def new_folder(path: Path) -> None:
-    """Make a directory for such files, and those above it, unless they exist. Raises OSError."""
-    for each in (*reversed(path.parents), path):
-        each.mkdir(_FOLDER, exist_ok=True)
+    """Make a directory for such files, unless it exists. Raises OSError."""
+    path.mkdir(FOLDER, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
