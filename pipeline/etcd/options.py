@@ -13,6 +13,7 @@ from cli.connection import access_to, endpoints, tree_in, tree_of
 from pipeline.addresses import CONFIG, etcd_and_prefix
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
+from proxy.etcd.status_poller import ReadMetrics
 from proxy.options.etcd import DATA_DIR, DEFAULTS, PREFIX, EtcdAccess, embedded_url
 from proxy.options.table import options_of
 from proxy.options.values import EMBEDDED
@@ -74,6 +75,11 @@ class Connection(NamedTuple):
     def keys(self) -> Keyspace:
         """The keys of the tree."""
         return Keyspace(self.prefix)
+
+    def metrics_reader(self) -> ReadMetrics:
+        """Reads etcd's metrics. Raises OSError, ValueError for a file that cannot be used."""
+        access = Access(self.endpoints, self.access)
+        return access.metrics_reader(access.tls())
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[EtcdClient]:

@@ -14,6 +14,7 @@ from codec.longs import unsigned
 from pipeline.etcd import columns, load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
+from pipeline.etcd.room import Looks
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Put
 from proxy.support.tasks import together
@@ -38,7 +39,12 @@ class Part:
 
 
 async def write(
-    etcd: Etcd, keys: Keyspace, begun: Load, batches: Iterator[pa.RecordBatch], limits: Limits
+    etcd: Etcd,
+    keys: Keyspace,
+    begun: Load,
+    batches: Iterator[pa.RecordBatch],
+    limits: Limits,
+    looks: Looks | None = None,
 ) -> Part:
     """Write the rows of one task, in any order. Raises LoadRefused, EtcdError, ValueError for wrong rows."""
     numbers: list[int] = []
@@ -70,6 +76,8 @@ async def write(
 
     async def send() -> None:
         for group in groups:
+            if looks is not None:
+                await looks.before(sum([len(put.value) for put in group]))
             first = await load.take_numbers(etcd, keys, begun, len(group))
             taken = range(first, first + len(group))
             await load.guarded(

@@ -169,6 +169,7 @@ class _Standby:
             self._options.limits,
             overwrite=self._overwrite,
             progress=print_progress,
+            read_metrics=self._options.read_metrics,
         )
         self._overwrite = False
         assert isinstance(begun.machine, Copy)

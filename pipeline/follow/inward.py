@@ -102,7 +102,13 @@ async def _open(
         return machine, Position("", machine.zxid, None, source.path, False)
 
     return await target.begin(
-        etcd, keys, make, options.limits, overwrite=options.overwrite, progress=print_progress
+        etcd,
+        keys,
+        make,
+        options.limits,
+        overwrite=options.overwrite,
+        progress=print_progress,
+        read_metrics=options.read_metrics,
     )
 
 

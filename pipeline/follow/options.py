@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
+from proxy.etcd.status_poller import ReadMetrics
 
 
 class Options(NamedTuple):
@@ -18,6 +19,7 @@ class Options(NamedTuple):
     metrics: str | None = None  # a file for the age of the tree
     address: str = ""  # of the tree's etcd, for people who find the source sealed
     standby_within: int = 0  # seconds for which the source's proxies may serve without a sign of life
+    read_metrics: ReadMetrics | None = None  # of the tree's etcd, which say what room it has
     # What no option of the command line sets.
     answer_within: float = 10.0  # seconds that a running follower has to answer: it may be writing a new base
     # Changes (of a ZooKeeper: transactions) in an entry of the copy, unless one of the source needs more. At

@@ -18,8 +18,10 @@ from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, target_of
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, read, until_known_or_full
+from pipeline.etcd.room import room_in
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
+from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import Caught, entries_after
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Replay
@@ -28,16 +30,20 @@ from proxy.log.slices import in_slices
 from proxy.state import capture
 from proxy.state.machine import Machine
 from proxy.state.pause import Pause
+from proxy.state.tree import NODE_SIZE
 from schema.entry import EntryWriter, Kind, Request
 from schema.errors import BadValue
 from schema.followed import Followed, Lag, encode_followed, encode_lag
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
+from schema.pages import split_nodes
 from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
 # A change in a log that compresses well takes fewer bytes, but a replay takes 5 us for each.
 _OF_A_CHANGE = 64
+_RUN = 4096  # nodes side by side whose pages are a sample
+_SAMPLED = 8  # of so many runs one is made into pages
 _LAST = "lost"  # the name of a follower that completes its tree without the source begins so
 
 
@@ -237,8 +243,11 @@ async def begin(
     *,
     overwrite: bool,
     progress: Callable[[str], None],
+    read_metrics: ReadMetrics | None = None,
 ) -> Start:
     """Clear the prefix and write the first snapshot. `make` gets the etcd cluster's id.
+
+    `read_metrics`: etcd's, by which it has room for that snapshot, or the tree that is there stays.
 
     Raises LoadRefused, EtcdError, and what `make` raises, before anything is cleared.
     """
@@ -248,10 +257,26 @@ async def begin(
         raise LoadRefused(reason)
     cluster_id = (await until_known_or_full(etcd.status, TIMEOUT)).cluster_id
     machine, position = await make(cluster_id)
+    if read_metrics is not None and (room := await room_in(etcd, read_metrics)) is not None:
+        room.check(await in_slices(lambda pause: _page_bytes(machine, pause)))
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
     tree = TargetTree(etcd, keys, begun, record, 0, limits)
     return Start(tree, machine, await tree.rebase(machine, position))
+
+
+def _page_bytes(machine: Machine, pause: Pause) -> int:
+    """About what the pages of its nodes take, by a sample: to make all takes as long as to write them."""
+    nodes = machine.tree.nodes
+    paths = list(nodes)
+    starts = range(0, len(paths), _SAMPLED * _RUN)
+    sample = sorted([path for start in starts for path in paths[start : start + _RUN]])
+    size = sum([NODE_SIZE + len(path) + nodes[path].size + nodes[path].rights.size for path in sample])
+    pages = 0
+    for page in split_nodes((path, nodes[path]) for path in sample):
+        pages += len(page)
+        pause()
+    return pages * machine.tree.size // size
 
 
 class TooLarge(Failure):

@@ -29,6 +29,7 @@ from schema.znode import kind_of
 _MOST_TOLD = 100  # obstacles of one task that are reported with their paths
 _LONG_PATH = 4096  # characters; a longer one is checked alone
 _TOGETHER = 256  # batches whose paths' hashes are put into buckets at once
+_SAMPLED = 8  # of so many batches of a task one is packed: all would double the time of a survey
 _KINDS = ("persistent", "ephemeral", "container", "ttl")
 
 
@@ -54,6 +55,7 @@ class Census(NamedTuple):
     nodes: int
     roots: int  # rows for /: one in a complete tree
     data_bytes: int
+    page_bytes: int  # about what its pages take, by a sample of them
     kinds: dict[str, int]  # persistent, ephemeral, container, ttl
     with_acl: int  # nodes with another ACL than the open one
     max_zxid: int
@@ -110,6 +112,7 @@ class _Count:
     def _add(self, found: _Found, batch: pa.RecordBatch) -> None:
         sums = found.sums
         names: list[str] = batch.column("path").to_pylist()
+        self._sample(sums, batch, names)
         sizes = columns.lengths(batch.column("data"))
         acls, indexes = columns.acl_table(batch.column("acl"))
         sums["nodes"] += batch.num_rows
@@ -145,6 +148,15 @@ class _Count:
                 if sums["obstacles"] <= _MOST_TOLD:
                     found.obstacles.append(Obstacle(names[at], reason))
 
+    def _sample(self, sums: Counter[str], batch: pa.RecordBatch, names: list[str]) -> None:
+        """Find out how large the pages of some batches are."""
+        sums["raw"] += batch.nbytes
+        sums["batches"] += 1
+        if sums["batches"] % _SAMPLED == 1 and "\0" not in "".join(names):
+            sums["sampled"] += batch.nbytes
+            pages = columns.pages_of(iter([batch]), self.max_request_bytes)
+            sums["pages"] += sum(len(page) for page, _ in pages)
+
 
 def take(
     runner: Runner,
@@ -166,6 +178,7 @@ def take(
         nodes=sums["nodes"],
         roots=sums["roots"],
         data_bytes=sums["bytes"],
+        page_bytes=sums["pages"] * sums["raw"] // max(1, sums["sampled"]),
         kinds={kind: sums[kind] for kind in _KINDS},
         with_acl=sums["acl"],
         max_zxid=max([0, *(part.max_zxid for part in found)]),

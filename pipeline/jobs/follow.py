@@ -85,6 +85,7 @@ def _options(connection: Connection, arguments: argparse.Namespace) -> Options:
         arguments.metrics,
         connection.etcd,
         arguments.standby_within,
+        connection.metrics_reader(),
     )
 
 

@@ -19,6 +19,7 @@ from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import needs_files, publish
 from pipeline.etcd.reach import reached
+from pipeline.etcd.room import Room, room_of
 from pipeline.etcd.writer import Part
 from pipeline.folders import check_writable
 from pipeline.job import Runner, Table
@@ -68,13 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
             print_line("dry run: nothing was written")
             if refusal:
                 raise Failure(refusal)
+            _check_etcd(asyncio.run(room_of(connection)), counted.page_bytes)
             print_line("target: free")
             return 0
+        room = asyncio.run(room_of(connection))
+        _check_etcd(room, counted.page_bytes)
         if needs_files(counted.nodes):
             _check_room(arguments.work_dir)
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
         zxid = next_epoch(max(last_zxid, begun.zxid))
-        parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid))
+        parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid), room)
     nodes = counted.nodes - counted.dropped.nodes
     written = sum(part.nodes for part in parts)
     if written != nodes:
@@ -113,6 +117,12 @@ def _has_obstacles(found: Origin, counted: Census, arguments: argparse.Namespace
     return bool(counted.obstacle_count or ((different or ahead) and not arguments.accept_changes))
 
 
+def _check_etcd(room: Room | None, page_bytes: int) -> None:
+    """Print what room etcd has for the tree, if it shows it. Raises LoadRefused if not enough."""
+    if room is not None:
+        print_line(f"etcd: {room.check(page_bytes)}")
+
+
 def _check_room(work_dir: str | None) -> None:
     """Raises Failure where no temporary file can be made: at the end of an import the old tree is gone."""
     try:
@@ -124,12 +134,18 @@ def _check_room(work_dir: str | None) -> None:
 
 
 def _load(
-    runner: Runner, connection: Connection, limits: Limits, znodes: Table, begun: Load, ending: Ending
+    runner: Runner,
+    connection: Connection,
+    limits: Limits,
+    znodes: Table,
+    begun: Load,
+    ending: Ending,
+    room: Room | None,
 ) -> list[Part]:
     """Write all znodes that move."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Part:
-        return write_part(connection, begun, limits, ending(batches))
+        return write_part(connection, begun, limits, ending(batches), room)
 
     return runner.each("load", znodes, write)
 

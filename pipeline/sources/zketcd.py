@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
+from pipeline.etcd.room import room_of
 from pipeline.sources.log_options import number
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zketcd_log import SCHEMAS, TrafficOptions, TrafficReader
@@ -98,7 +99,7 @@ class ZketcdSource(DataSource):
         zxid = _zxid(self.options)
         next_epoch(zxid)  # raises if there is none, before anything is deleted
         intent = asyncio.run(intend(connection, overwrite=overwrite))
-        return SparkWriter(ZketcdWriter(connection, limits, intent, zxid))
+        return SparkWriter(ZketcdWriter(connection, limits, intent, zxid, asyncio.run(room_of(connection))))
 
 
 class _TreeReader(SparkReader):

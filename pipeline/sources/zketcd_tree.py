@@ -16,6 +16,7 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
 from pipeline.etcd.read import TreeAt
 from pipeline.etcd.requests import read
+from pipeline.etcd.room import Looks, Room
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.job import Meter, Runner
@@ -118,17 +119,21 @@ async def tree_as_of(connection: Connection, revision: int = 0, meter: Meter | N
 class ZketcdWriter:
     """Writes znodes under the fence of one load, which its first task begins, and publishes them."""
 
-    def __init__(self, connection: Connection, limits: Limits, intent: Intent, zxid: int) -> None:
+    def __init__(
+        self, connection: Connection, limits: Limits, intent: Intent, zxid: int, room: Room | None
+    ) -> None:
+        """`room`: etcd's before the load."""
         self._connection = connection
         self._limits = limits
         self._intent = intent
         self._zxid = zxid
+        self._room = room
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Part:
         """Write the rows of one partition. Raises LoadRefused, EtcdError."""
         first = next(batches, None)  # if the rows cannot be made, the existing tree must stay
         rows = chain([] if first is None else [first], batches)
-        return write_part(self._connection, asyncio.run(self._begin()), self._limits, rows)
+        return write_part(self._connection, asyncio.run(self._begin()), self._limits, rows, self._room)
 
     def commit(self, parts: Sequence[Part]) -> None:
         """Publish the tree. Raises LoadRefused, EtcdError."""
@@ -151,13 +156,17 @@ class ZketcdWriter:
 
 
 def write_part(
-    connection: Connection, begun: Load, limits: Limits, batches: Iterator[pa.RecordBatch]
+    connection: Connection,
+    begun: Load,
+    limits: Limits,
+    batches: Iterator[pa.RecordBatch],
+    room: Room | None,
 ) -> Part:
-    """Write the rows of one task, on a worker."""
+    """Write the rows of one task, on a worker. `room`: etcd's before the load."""
 
     async def all_rows() -> Part:
         async with connection.client() as etcd:
-            return await write(etcd, connection.keys, begun, batches, limits)
+            return await write(etcd, connection.keys, begun, batches, limits, Looks(etcd, room))
 
     return asyncio.run(all_rows())
 

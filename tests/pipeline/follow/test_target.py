@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from codec.jute import OPEN_ACL
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
@@ -23,11 +25,13 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
+from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import Delete, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
+from proxy.state.node import make_node
 from schema.errors import BadValue
 from schema.followed import Lag, encode_followed
 from schema.keys import Keyspace
@@ -63,6 +67,33 @@ async def go_on(etcd: FakeEtcdClient, until: int, *, rebase_at: int = 5, finish:
         changes.move_to(1 << 32)
         await follow.finish(machine, changes.take(), 1, position._replace(zxid=1 << 32))
     return machine
+
+
+async def test_an_etcd_without_room_for_the_first_base_keeps_what_is_there() -> None:
+    """Others are served from that etcd; what is deleted is not free at once."""
+    store = FakeEtcd()
+    await go_on(FakeEtcdClient(store), 3)
+    before = store.snapshot()
+
+    async def large(cluster_id: int) -> tuple[Machine, Position]:
+        machine = new_machine(cluster_id)
+        for number in range(90):
+            node = make_node(random.randbytes(1 << 20), OPEN_ACL, 0, 1, 1, 1, 1, 1, 0, 0, 0)
+            machine.tree.attach(f"/{number}", node)
+        return machine, Position("", 0, None, "/data", False)
+
+    async def open_in(quota: int) -> Start:
+        async def show(_endpoint: str) -> Metrics:
+            return Metrics({QUOTA: float(quota)}, 0.0)
+
+        return await begin(
+            FakeEtcdClient(store), KEYS, large, Limits(), overwrite=True, progress=print, read_metrics=show
+        )
+
+    with pytest.raises(LoadRefused, match="etcd has no room: the tree takes about 102 MiB, 1 of 110 MiB"):
+        await open_in(110 << 20)
+    assert store.snapshot() == before
+    assert (await open_in(200 << 20)).tree.snapshot_bytes > 90 << 20
 
 
 async def test_a_new_base_is_due_by_what_a_replay_takes() -> None:

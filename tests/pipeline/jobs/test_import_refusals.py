@@ -184,3 +184,21 @@ def test_an_import_that_is_killed(target: Connection, etcd_server: EtcdServer, t
         client = Client(server.port)
         client.do(GetData(f"/n{_NODES - 1}"))
         client.close()
+
+
+@pytest.mark.real
+def test_an_etcd_without_room_for_another_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be full for the tree that is served there, too; what a load deletes is not free at once."""
+    random = Random(1)
+    source = table(tmp_path, *(node(f"/{number}", data=random.randbytes(100_000)) for number in range(80)))
+    with EtcdServer(f"--quota-backend-bytes={17 << 20}") as etcd:
+        served = Connection(etcd.endpoint, "/served")
+        assert run(source, served) == 0
+        before = state(served)
+        for prefix, *more in (("/served", "--overwrite"), ("/rehearsal",), ("/rehearsal", "--dry-run")):
+            assert run(source, Connection(etcd.endpoint, prefix), *more) == 2
+            told = capsys.readouterr()
+            assert "etcd has no room: the tree takes about 9 MiB" in told.err
+            assert "of 17 MiB are in use, and 2 MiB are kept free for the proxies" in told.err
+            assert "target: free" not in told.out
+        assert state(served) == before
