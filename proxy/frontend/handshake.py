@@ -154,7 +154,7 @@ class Handshake:
             if is_right is False:  # the log need not be asked: a session's password never changes
                 connection.refuse()
                 return
-            if is_right and request.last_zxid_seen in self._machine.undone:
+            if is_right and any(request.last_zxid_seen in zxids for zxids in self._machine.undone):
                 self._end_undone(connection, request.session_id)
                 return
             if is_right:

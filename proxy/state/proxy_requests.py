@@ -88,7 +88,7 @@ def _epoch(state: State, request: RequestFields) -> Iterable[SessionChange]:
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
         kept, state.zxid = state.zxid, next_epoch(max(state.zxid, at_least))
-        state.undone = range(kept + 1, state.zxid)
+        state.undone += (range(kept + 1, state.zxid),)
         state.cluster_id = cluster_id
     return ()
 

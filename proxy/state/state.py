@@ -31,8 +31,8 @@ class State:
         self.level = level
         self.known_levels = frozenset(known_levels)
         self.cluster_id = cluster_id
-        #: Zxids that the last restore has undone, if its entry was applied here: nothing else keeps them.
-        self.undone = range(0)
+        #: Zxids that restores have undone whose entries were applied here: nothing else keeps them.
+        self.undone: tuple[range, ...] = ()
         self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
         self.budgets = Budgets()
         self.digest = Digest(self.budgets)

@@ -159,10 +159,11 @@ class Incarnations:
         def done(pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
             if error and is_wanted():
                 log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
-                self._outbox.submit(pending)
+                self._outbox.submit_first([pending])
 
         body = encode_epoch(cluster_id, max(zxid, epoch_at(clock.time())))
-        self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted))
+        # Before all writes that wait: these would get zxids that clients have seen.
+        self._outbox.submit_first([CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted)])
 
     async def _until_fate_is_known(self, old: str) -> None:
         """Wait until the state has all entries that count of this incarnation, whose key is gone.

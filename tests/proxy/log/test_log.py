@@ -353,6 +353,9 @@ async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: Wor
     for proxy in (one, two):
         world.client(proxy).disconnect()
     in_flight = one.create(1, "/xb")
+    await until(lambda: not one.log.outbox.queue)  # it was sent; the next one waits
+    one.log.outbox.hold()
+    waiting = one.create(1, "/xw")
     restored = FakeEtcd()
     restored.cluster_id = 7
     restored.revision = 2
@@ -365,6 +368,7 @@ async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: Wor
     world.store = restored
     await answered([in_flight])
     assert in_flight.error == ErrorCode.CONNECTION_LOSS
+    one.log.outbox.release()
     await until(lambda: names.isdisjoint({one.log.incarnation, two.log.incarnation}))
     again = one.create(1, "/xc")
     await answered([again])
@@ -374,6 +378,8 @@ async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: Wor
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert "/xlost" not in one.log.machine.tree.nodes
+    await answered([waiting])
+    assert one.log.machine.undone[0].start == zxid + 1
 
 
 async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: World) -> None:
