@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 class _Request(NamedTuple):
     arguments: Sequence[str]
-    environment: Mapping[str, str]
+    environment: dict[str, str]
 
 
 class ForkedProcess:
@@ -75,7 +75,7 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], log: int) ->
     """A `python -m serve` with these arguments, whose output goes to the file `log`."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        request = pickle.dumps(_Request(arguments, environment))
+        request = pickle.dumps(_Request(arguments, dict(environment)))
         socket.send_fds(next(_forking()), [request], [log, theirs.fileno()])
     return ForkedProcess(ours)
 
@@ -123,8 +123,9 @@ def _fork_servers(requests: socket.socket) -> Sequence[str]:
     for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
         os.dup2(file, stream)
     os.closerange(3, max(files) + 2)
+    threads = os.environ["UV_THREADPOOL_SIZE"]  # the server's imports have set it
     os.environ.clear()
-    os.environ.update(request.environment)
+    os.environ.update({"UV_THREADPOOL_SIZE": threads} | request.environment)
     sys.argv = ["serve", *request.arguments]
     sys.orig_argv = [*SERVE, *request.arguments]
     return request.arguments

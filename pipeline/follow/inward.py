@@ -27,7 +27,8 @@ from schema.zxids import epoch_at, next_epoch
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
-_NO_CHANGES = (OpCode.ERROR, OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION)
+# By its clients: sessions end as these go to the tree, and a ZooKeeper deletes due containers by itself.
+_NO_CHANGES = (OpCode.ERROR, OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.DELETE_CONTAINER)
 
 
 class Directory(NamedTuple):
@@ -70,13 +71,21 @@ async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Option
 
 
 def _gone_on(source: Directory, there: Position) -> int:
-    """The zxid of the last change that the source has made since the tree was finished; 0: none.
+    """The zxid of the last change that the source's clients have made since the tree was finished.
 
-    That its sessions end is none: their clients have gone to the tree. Raises Unsettled, BadFile, OSError.
+    0: none, or it is not known: the directory may be that of a member that is behind, or its logs be purged.
     """
     if there.source_zxid is None:
         return 0
-    tail = Tail(source.path, source.log_path, there.source_zxid, there.mark, torn=True)
+    try:
+        return _last_change(source, there, there.source_zxid)
+    except (Unsettled, BadFile, OSError) as error:
+        print_progress(f"whether clients have gone on with ZooKeeper is not known: {error}")
+        return 0
+
+
+def _last_change(source: Directory, there: Position, since: int) -> int:
+    tail = Tail(source.path, source.log_path, since, there.mark, torn=True)
     last = 0
     while True:
         found = tail.read()

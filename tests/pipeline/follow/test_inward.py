@@ -169,7 +169,7 @@ async def test_a_request_to_finish_ends_with_its_command(etcd: FakeEtcdClient, f
 
 
 async def test_a_finished_tree_is_no_success_if_the_source_has_gone_on(
-    etcd: FakeEtcdClient, folder: Path
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await followed(etcd, folder, finish=True, zxid=5) == DONE
     assert await followed(etcd, folder, finish=True, zxid=5) == DONE
@@ -182,6 +182,11 @@ async def test_a_finished_tree_is_no_success_if_the_source_has_gone_on(
     write_log(folder / "version-2", *creates(7, 2))
     with pytest.raises(Stuck, match=r"lacks .* 0x8"):
         await followed(etcd, folder, finish=True)
+    for log in (folder / "version-2").glob("log.*"):
+        log.unlink()
+    write_log(folder / "version-2", *creates(3, 2))  # it is that of a member that is behind
+    assert await followed(etcd, folder, finish=True) == DONE
+    assert "whether clients have gone on with ZooKeeper is not known" in capsys.readouterr().err
 
 
 async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
