@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
         prepared = prepare(config)
     except (OSError, ValueError, Missing) as error:
         logs.say(f"zketcd: {error}")
-        return 1
+        return 2 if isinstance(error, WrongUsage) else 1
     for option, file in config.secret_files:
         if is_world_readable(file):
             log.warning(
@@ -124,6 +124,10 @@ def _files_for_the_group() -> Iterator[None]:
         yield
     finally:
         os.umask(former)
+
+
+class WrongUsage(ValueError):
+    """The value of an option has no meaning: no later start can use it."""
 
 
 class Prepared(NamedTuple):
@@ -281,13 +285,13 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
 
 
 def _moment(config: Config) -> "Moment":
-    """The moment that --at names. Raises ValueError."""
+    """The moment that --at names. Raises WrongUsage."""
     from archive.files.moment import moment
 
     try:
         return moment(config.archive.at or "now", clock_ms())
     except ValueError as error:
-        raise ValueError(f"--at: {error}") from error
+        raise WrongUsage(f"--at: {error}") from error
 
 
 def _past(config: Config) -> Machine:

@@ -100,6 +100,7 @@ class _Part:
         environment = {
             **os.environ,
             "PYTHONPATH": str(REPOSITORY),
+            "PYTHONSAFEPATH": "",  # kazoo is that of the suite; a session of Spark in this process has set it
             "KAZOO_SUITE_PORTS": ",".join(str(server.port) for server in self.servers),
             "KAZOO_SUITE_CONTROL": str(control_port),
             **self._given,
