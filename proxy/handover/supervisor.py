@@ -66,19 +66,24 @@ def become() -> None:
 def main() -> int:
     """Wait until no process is left; the status of the last one."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    for signum in _PASSED_ON:
-        signal.signal(signum, _pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    # A handler would wait for the next signal if one comes just before `os.wait` does: so all stay blocked.
+    awaited = {*_PASSED_ON, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started this may have it ignored, and it never comes
     status = 0
     while True:
         try:
-            _, status = os.wait()
+            while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                _, status = ended
         except ChildProcessError:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+        signum = signal.sigwait(awaited)
+        if signum != signal.SIGCHLD:
+            _pass_on(signum)
 
 
-def _pass_on(signum: int, _frame: object) -> None:
+def _pass_on(signum: int) -> None:
     reachable = serving()
     for pid in descendants(os.getpid()):
         # SIGUSR2 and SIGHUP would end one that does not serve yet.
