@@ -14,9 +14,9 @@ def next_epoch(zxid: int) -> int:
 
 
 def epoch_at(seconds: float) -> int:
-    """The least zxid below the epoch that a tree begins at this time; `seconds` since 1970.
+    """What `next_epoch` has to be above in a tree that begins an epoch at this time; `seconds` since 1970.
 
-    A restored tree does not know of restores after its backup, nor a ZooKeeper of cut-overs: so that no two
-    begin the same epoch.
+    A restored tree does not know of restores after its backup, nor a ZooKeeper of cut-overs. By the clock no
+    two of them begin the same epoch.
     """
     return max(0, min(int(seconds) - _YEAR_2020, _LAST_BY_CLOCK)) << 32

@@ -5,8 +5,8 @@ import itertools
 import random
 import shutil
 import threading
-from collections.abc import Coroutine
-from contextlib import closing
+from collections.abc import Coroutine, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -196,23 +196,31 @@ async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
 
 
-async def test_level_amid_writes(
-    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A log that has always grown again when one looks."""
-    append = TargetTree.append
-    zxids = itertools.count(6)
+@contextmanager
+def _written_to(folder: Path) -> Iterator[None]:
+    """Its log, which ends at zxid 5 before, has always grown again when one looks."""
+    append, zxids = TargetTree.append, itertools.count(6)
+
+    def grow() -> None:
+        write_log(folder / "version-2", *creates(next(zxids), 1))
 
     async def amid_writes(self: TargetTree, *arguments: Any) -> None:
         await append(self, *arguments)
-        write_log(folder / "version-2", *creates(next(zxids), 1))
+        grow()
 
+    grow()
+    with mock.patch.object(TargetTree, "append", amid_writes):
+        yield
+
+
+async def test_level_amid_writes(
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def told() -> bool:
         return "still written to" in capsys.readouterr().err
 
     assert await followed(etcd, folder, until_level=True) == DONE
-    write_log(folder / "version-2", *creates(next(zxids), 1))
-    with mock.patch.object(TargetTree, "append", amid_writes):
+    with _written_to(folder):
         assert await followed(etcd, folder, until_level=True, zxid=9, timeout=60.0) == DONE
         assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
         with mock.patch.object(inward, "_TELL_AFTER", 0.0):
@@ -227,12 +235,6 @@ async def test_the_command_that_asks_says_that_the_log_is_still_written_to(
     etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may run on another host than the follower."""
-    append = TargetTree.append
-    zxids = itertools.count(6)
-
-    async def amid_writes(self: TargetTree, *arguments: Any) -> None:
-        await append(self, *arguments)
-        write_log(folder / "version-2", *creates(next(zxids), 1))
 
     async def told() -> bool:
         return "still written to" in capsys.readouterr().err
@@ -242,8 +244,7 @@ async def test_the_command_that_asks_says_that_the_log_is_still_written_to(
     monkeypatch.setattr(finishing, "_ANSWERED_EVERY", 0.0)
     monkeypatch.setattr(finishing, "_TELL_EVERY", 0.0)
     assert await followed(etcd, folder, until_level=True) == DONE
-    write_log(folder / "version-2", *creates(next(zxids), 1))
-    with mock.patch.object(TargetTree, "append", amid_writes):
+    with _written_to(folder):
         running = asyncio.create_task(followed(etcd, folder))
         finish = asyncio.create_task(followed(FakeEtcdClient(etcd.store), folder, finish=True))
         await eventually(told, "it says why it waits", 60)
