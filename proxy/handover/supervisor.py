@@ -11,14 +11,14 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from proxy.handover.names import serving
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_PASSED_ON = (*_ENDING, signal.SIGUSR2, signal.SIGHUP)
+_PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -45,31 +45,41 @@ def obstacle() -> str:
 def pass_on_to(successor: int, loop: asyncio.AbstractEventLoop) -> None:
     """Pass signals on to the process that has taken over, until this one is this program."""
 
-    def pass_on(signum: int, _frame: object) -> None:
+    def pass_on(signum: int, _frame: object = None) -> None:
         with suppress(ProcessLookupError):
             os.kill(successor, signum)
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    for signum in _ENDING:  # the loop may not have seen one that has come; what comes twice does no harm
+        loop.add_signal_handler(signum, pass_on, signum)
     for signum in _PASSED_ON:
-        loop.remove_signal_handler(signum)
         signal.signal(signum, pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
 def become() -> None:
-    """Continue as this program. Signals wait meanwhile."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    """Continue as this program. Signals wait meanwhile, or are in a pipe if another thread has taken them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # in this thread, which remains
+    taken, by_other_threads = os.pipe()
+    os.set_inheritable(taken, True)
+    os.set_blocking(by_other_threads, False)
+    signal.set_wakeup_fd(by_other_threads)
     safe_path = ["-P"] if sys.flags.safe_path else []
-    os.execv(sys.executable, [sys.executable, *safe_path, "-m", __name__])
+    os.execv(sys.executable, [sys.executable, *safe_path, "-m", __name__, str(taken)])
 
 
-def main() -> int:
-    """Wait until no process is left; the status of the last one."""
+def main(pipes: Sequence[str]) -> int:
+    """Wait until no process is left; the status of the last one. `pipes`: that of `become`, if it makes one.
+
+    This may be another release than the one that was there before.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # A handler would wait for the next signal if one comes just before `os.wait` does: so all stay blocked.
     awaited = {*_PASSED_ON, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started this may have it ignored, and it never comes
+    for pipe in pipes:
+        with open(int(pipe), "rb") as taken:
+            for signum in taken.read():
+                _pass_on(signum)
     status = 0
     while True:
         try:
@@ -86,7 +96,7 @@ def main() -> int:
 def _pass_on(signum: int) -> None:
     reachable = serving()
     for pid in descendants(os.getpid()):
-        # SIGUSR2 and SIGHUP would end one that does not serve yet.
+        # The other signals would end one that does not serve yet.
         if signum in _ENDING or pid in reachable:
             try:
                 os.kill(pid, signum)
@@ -112,4 +122,4 @@ def descendants(ancestor: int, processes: Path = Path("/proc")) -> Iterator[int]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

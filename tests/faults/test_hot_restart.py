@@ -3,6 +3,8 @@
 That clients notice nothing, also if the new process fails: proof/simulation ("hot restart"), proof/torture.
 """
 
+import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,6 +19,7 @@ from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from lab.servers.process import lives
 from lab.servers.with_prelude import ServerWithPrelude
+from proxy.handover import supervisor
 from proxy.state.auth.digest import digest_identity
 from tests.faults import failing_takeover
 
@@ -81,6 +84,15 @@ class Ended(ServerWithPrelude, UpgradableServer):
     """A zketcd that gets SIGTERM at a moment of its end: `prelude` says which."""
 
 
+_BEFORE_IT_PASSES_ON = """
+import os, signal
+from proxy.handover import supervisor
+pass_on_to = supervisor.pass_on_to
+def passing_on_to(*arguments):
+    os.kill(os.getpid(), signal.SIGTERM)
+    pass_on_to(*arguments)
+supervisor.pass_on_to = passing_on_to
+"""
 _AS_IT_STOPS = """
 import os, signal
 from proxy.server import Server
@@ -95,9 +107,26 @@ import os, signal
 from proxy.support import logs
 logs.finish = lambda: os.kill(os.getpid(), signal.SIGTERM)
 """
+# Another thread takes it, and Python's handlers run no more: the process is within execv().
+_TO_ANOTHER_THREAD = """
+import os, signal, threading
+execv = os.execv
+def take():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    signal.raise_signal(signal.SIGTERM)
+def executing(*arguments):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    execv(*arguments)
+os.execv = executing
+"""
 
 
-@pytest.mark.parametrize("prelude", [_AS_IT_STOPS, _BEHIND_ITS_LOOP])
+@pytest.mark.parametrize(
+    "prelude", [_BEFORE_IT_PASSES_ON, _AS_IT_STOPS, _BEHIND_ITS_LOOP, _TO_ANOTHER_THREAD]
+)
 def test_a_signal_for_the_first_process_as_it_hands_over_is_passed_on(
     etcd_server: EtcdServer, etcd_prefix: str, prelude: str
 ) -> None:
@@ -108,6 +137,15 @@ def test_a_signal_for_the_first_process_as_it_hands_over_is_passed_on(
         server.upgrade()
         assert server.wait() == 0
         assert "draining" in server.log_text()
+
+
+def test_the_first_process_passes_on_the_signal_for_the_log_level(server: Upgradable) -> None:
+    """It ended the small program, and so the service."""
+    server.upgrade()
+    command = Path(f"/proc/{server.pid}/cmdline")
+    wait_until(lambda: supervisor.__name__ in command.read_text(), "the first process is another program")
+    os.kill(server.pid, signal.SIGUSR1)
+    wait_until(lambda: "the log level is DEBUG now" in server.log_text(), "the one that serves has heard it")
 
 
 def test_an_id_that_serves_no_longer_names_the_process_that_does(server: Upgradable) -> None:
