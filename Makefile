@@ -174,10 +174,6 @@ torture: setup-test ## Run real etcd, proxies and clients under faults, and judg
 upgrades: setup-test ## Upgrade the proxies of two inserting ClickHouse servers 20 times: no session ends, no insert fails
 	@ZKETCD_TEST_UPGRADES=20 $(VENV)/python -m pytest -q tests/clients/test_clickhouse.py -k upgrades --timeout 1200 $(ARGS)
 
-.PHONY: prove-move
-prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, while everything is killed in turn (12 to 18 min); ARGS="--source zketcd": one etcd to another
-	@exec $(VENV)/python -m tests.pipeline.move $(ARGS)
-
 # Checks
 
 PYTEST := $(VENV)/python -m pytest --no-loadscope-reorder
