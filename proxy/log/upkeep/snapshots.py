@@ -40,8 +40,6 @@ _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
 _NEXT_TRY = 5.0  # seconds, while another tree in this etcd writes one
-_LOAD = 60.0  # seconds that may pass before a snapshot's first page is put
-_SLOW = 4  # the pages may take so many times as long as at the pace
 _SMALLER = 0.8  # of its size at the current snapshot: then the last room is used for another one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
 _WRITER = "proxy.log.upkeep.snapshot_writer"
@@ -243,7 +241,7 @@ class Snapshots:
         if waited > _OVERDUE:
             self._alarm(
                 "a snapshot has been due for %d s: the log holds %d MB since the last one, and grows."
-                " The errors of the snapshot writer, above, say why",
+                " Messages above say why",
                 waited,
                 log_bytes >> 20,
             )
@@ -334,16 +332,14 @@ class Snapshots:
         if pressure is None or self._is_needed:
             await self._write()
             return
-        if not await self._turn.begin(_LOAD + _SLOW * pressure.snapshot / self._pace):
-            self._not_before = self._now() + _NEXT_TRY
-            return
-        try:
+        async with self._turn.taken(self.overdue) as is_ours:
+            if not is_ours:
+                self._not_before = self._now() + _NEXT_TRY
+                return
             # The member that has granted the lease has applied what was written in the turn before.
             await self._look_at_space()
             if self.check():
                 await self._write()
-        finally:
-            await self._turn.end()
 
     async def _write(self) -> None:
         status = self._replicated.status()

@@ -1,5 +1,9 @@
 """Whose turn it is to write a snapshot, by the lease that all trees in one etcd know."""
 
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
 import pytest
 
 from lab.fakes.clock import FakeClock
@@ -28,44 +32,73 @@ class World:
             for etcd, prefix in zip(self.etcds, ("/a", "/b"), strict=True)
         ]
 
-    def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         self.clock.now += seconds
         self.store.advance(seconds)
+        for _ in range(5):
+            await asyncio.sleep(0)
 
 
-async def test_one_at_a_time() -> None:
-    first, second = World().turns
-    assert await first.begin(60)
-    assert not await second.begin(60)
-    await second.end()  # it has none
-    assert not await second.begin(60)
-    await first.end()
-    assert await second.begin(60)
+@pytest.fixture(autouse=True)
+def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.log.upkeep.turn._KEEP_ALIVE", 0.0)
 
 
-async def test_the_turn_of_a_proxy_that_has_died_or_is_slow_ends() -> None:
+async def test_one_at_a_time_however_long_it_takes() -> None:
     world = World()
     first, second = world.turns
-    assert await first.begin(60)
-    world.advance(61)
-    assert await second.begin(60)
-    await first.end()  # the lease is that of the second one
-    assert world.store.lease_ids == [SNAPSHOT_LEASE]
+    async with first.taken(0) as is_firsts:
+        for _ in range(10):
+            async with second.taken(0) as is_seconds:
+                assert (is_firsts, is_seconds) == (True, False)
+            await world.advance(10)
+    async with second.taken(0) as is_seconds:
+        assert is_seconds
+    assert not world.store.lease_ids
+
+
+async def test_the_turn_of_a_proxy_that_has_died_or_does_not_reach_etcd_ends() -> None:
+    """All trees in the etcd waited for minutes: as long as the snapshot might have taken."""
+    world = World()
+    first, second = world.turns
+    async with AsyncExitStack() as turn_of_first:
+        assert await turn_of_first.enter_async_context(first.taken(0))
+        world.etcds[0].unreachable = True
+        await world.advance(16)
+        async with second.taken(0) as is_seconds:
+            assert is_seconds
+            world.etcds[0].unreachable = False
+            await turn_of_first.aclose()  # the lease is that of the second one
+            assert world.store.lease_ids == [SNAPSHOT_LEASE]
 
 
 async def test_a_full_etcd_grants_nobody_a_lease() -> None:
     world = World()
     world.store.full = True
-    assert [await turn.begin(60) for turn in world.turns] == [True, True]
+    for turn in world.turns:
+        async with turn.taken(0) as is_its:
+            assert is_its
 
 
-async def test_an_etcd_out_of_reach(caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_that_waits_for_long_says_so(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    first, _ = world.turns
+    world.store.lease_grant(SNAPSHOT_LEASE, 60)
+    for waited in (0, 119, 121, 126):
+        async with world.turns[0].taken(waited) as is_its:
+            assert not is_its
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warned) == 1
+    assert warned[0].startswith("a snapshot has been due for 121 s, and waits for its turn")
+    assert warned[0].endswith("by the lease 7a6b657463640001: etcdserver: lease already exists")
+
+
+async def test_an_etcd_out_of_reach() -> None:
+    world = World()
     world.etcds[0].unreachable = True
-    assert not await first.begin(60)
+    async with world.turns[0].taken(0) as is_its:
+        assert not is_its
     world.etcds[0].unreachable = False
-    assert await first.begin(60)
-    world.etcds[0].unreachable = True
-    await first.end()
-    assert "wait until a lease of this proxy runs out" in caplog.text
+    async with world.turns[0].taken(0) as is_its:
+        assert is_its
+        world.etcds[0].unreachable = True
+    assert world.store.lease_ids == [SNAPSHOT_LEASE]  # until it runs out
