@@ -43,10 +43,10 @@ def test_a_scenario_that_fails_is_told_and_the_others_run(
 
     path = tmp_path / "figures.json"
     monkeypatch.setitem(SCENARIOS, "idle", fail)
-    for name in ("memory", "delay"):
+    for name in ("memory", "large"):
         monkeypatch.setitem(SCENARIOS, name, lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
     assert main(["memory", "--json", str(path)], lambda: _FACTS) == 0
-    assert main(["idle", "delay", "--scale", "0.5", "--json", str(path)], lambda: _FACTS) == 1
+    assert main(["idle", "large", "--scale", "0.5", "--json", str(path)], lambda: _FACTS) == 1
     assert "idle: BrokenPipeError('gone')" in capsys.readouterr().err
     found = {name: entry["environment"]["scale"] for name, entry in json.loads(path.read_text()).items()}
-    assert found == {"memory": 1.0, "delay": 0.5}, "figures of other scenarios stay"
+    assert found == {"memory": 1.0, "large": 0.5}, "figures of other scenarios stay"
