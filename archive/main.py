@@ -8,6 +8,7 @@ import asyncio
 import base64
 import gc
 import json
+import os
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -64,14 +65,20 @@ def main(arguments: Sequence[str], command: str) -> int:
 
 def _archive(given: Any, made: Any) -> int:
     access, store = access_of(given, made), store_of(given.url)
-    # It may be killed at any time. asyncio would wait for the threads that wait for the store.
-    former = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGTERM)}
+    former = {each: signal.signal(each, _end) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         asyncio.run(_follow(given, access, store))
     finally:
         for each, handler in former.items():
             signal.signal(each, handler)
     return 0
+
+
+def _end(signum: int, _frame: object) -> None:
+    """It may be killed at any time. asyncio would wait for the threads that wait for the store."""
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
+    os._exit(128 + signum)  # the first process of a container, which no signal without a handler ends
 
 
 async def _follow(given: Any, access: EtcdAccess, store: Store) -> None:

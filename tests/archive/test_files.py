@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from archive.files.small_files import complete_up_to
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
 from archive.past.verify import verify
-from lab.servers.process import REPOSITORY
+from lab.servers.process import REPOSITORY, children_of
 from proxy.options.archive import duration_ms
 from schema import compression
 from schema.entry import Written, encode_void
@@ -348,12 +349,27 @@ def test_a_signal_ends_a_command_whose_store_does_not_answer(
     words: tuple[str, ...], signum: int, end: tuple[int, bytes]
 ) -> None:
     """obstore looks at no signal for the three minutes in which it tries again."""
+    assert _ended((), words, signum) == end
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_an_archiver_that_is_the_first_process_of_a_container(signum: int) -> None:
+    """The kernel ignores it there without a handler: `docker stop` waited for ten seconds, and killed."""
+    container = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*container, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no namespaces of process ids here")
+    assert _ended(container, ("--etcd", "http://127.0.0.1:1"), signum) == (128 + signum, b"")
+
+
+def _ended(within: Sequence[str], words: Sequence[str], signum: int) -> tuple[int, bytes]:
+    """How a command ends that gets this signal as it waits for its store. `within`: what starts it."""
     with socket.create_server(("127.0.0.1", 0)) as store:
         store.settimeout(60)
         access = {"AWS_ACCESS_KEY_ID": "one", "AWS_SECRET_ACCESS_KEY": "two", "AWS_ALLOW_HTTP": "true"}
         environment = {**os.environ, **access, "AWS_ENDPOINT": f"http://127.0.0.1:{store.getsockname()[1]}"}
         with subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, "archive", *words, "s3://bucket/archive"],
+            [*within, sys.executable, "-c", _COMMAND, "archive", *words, "s3://bucket/archive"],
             cwd=REPOSITORY,
             env=environment,
             stderr=subprocess.PIPE,
@@ -362,11 +378,11 @@ def test_a_signal_ends_a_command_whose_store_does_not_answer(
                 client, _ = store.accept()
                 with client:
                     client.recv(1)  # the request is under way
-                    command.send_signal(signum)
+                    os.kill(children_of(command.pid)[0] if within else command.pid, signum)
                     _, errors = command.communicate(timeout=30)
             finally:
                 command.kill()
-    assert (command.returncode, errors) == end
+    return command.returncode, errors
 
 
 @pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o640, 0o750), (0o077, 0o600, 0o700)])
