@@ -26,7 +26,7 @@ from proxy.state.node import Node
 from proxy.support.files import FOLDER, new_file, new_folder, sync_folder
 from schema.paths import parent_of
 from schema.znode import Znode, session_of
-from schema.zxids import next_epoch
+from schema.zxids import epoch_begun_at
 
 _PARTIAL = ".partial"
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -43,7 +43,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     name = prefix.replace("%", "%25").replace("+", "%2B").replace("/", "+")
     name = name[1:] if name.startswith("+") else f"+{name}"  # of /a and a, which are two trees
     target = folder / f"{name}-{now:{_TIME}}"
-    zxid = next_epoch(machine.zxid)
+    zxid = epoch_begun_at(now.timestamp(), machine.zxid)
     folder.mkdir(FOLDER, parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:

@@ -6,7 +6,7 @@ _LAST_BY_CLOCK = (1 << 31) - (1 << 24)  # of 2087; a wrong clock must not use al
 
 
 def next_epoch(zxid: int) -> int:
-    """Where zxids continue, above all that clients may have seen. Raises ValueError for the last epoch."""
+    """Where zxids continue, above all of the epoch of `zxid`. Raises ValueError for the last epoch."""
     continued = (zxid >> 32) + 1 << 32
     if not 0 < continued < _END:
         raise ValueError(f"there is no epoch of zxids above 0x{zxid:x}")
@@ -17,6 +17,15 @@ def epoch_at(seconds: float) -> int:
     """What `next_epoch` has to be above in a tree that begins an epoch at this time; `seconds` since 1970.
 
     A restored tree does not know of restores after its backup, nor a ZooKeeper of cut-overs. By the clock no
-    two of them begin the same epoch.
+    two of them begin the same epoch. A ZooKeeper, which counts elections, has fewer of them than seconds.
     """
     return max(0, min(int(seconds) - _YEAR_2020, _LAST_BY_CLOCK)) << 32
+
+
+def epoch_begun_at(seconds: float, zxid: int) -> int:
+    """Where zxids continue in a tree that begins at this time with what another one holds, up to `zxid`.
+
+    They are above all that clients may have seen, also of another tree that began so. Raises ValueError for
+    the last epoch.
+    """
+    return next_epoch(max(zxid, epoch_at(seconds)))

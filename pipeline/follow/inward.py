@@ -23,7 +23,7 @@ from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
-from schema.zxids import epoch_at, next_epoch
+from schema.zxids import epoch_begun_at
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
 _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
@@ -241,8 +241,7 @@ class _Following:
     async def _finish(self) -> int:
         """The cut-over: a new epoch, as a new leader begins one; sessions end unless they are kept."""
         seconds = time.time()
-        # By the clock: clients may have seen what an earlier cut-over has begun.
-        zxid = next_epoch(max(self._machine.zxid, epoch_at(seconds)))
+        zxid = epoch_begun_at(seconds, self._machine.zxid)
         now = int(seconds * 1000)
         sessions = len(self._machine.sessions)
         if self._keep_sessions:

@@ -33,7 +33,7 @@ from schema.entry import Request
 from schema.keys import Keyspace
 from schema.record import Seal
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
-from schema.zxids import next_epoch
+from schema.zxids import epoch_begun_at
 
 _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
 _ANSWERS = 2.0  # seconds in which an etcd that can be reached answers
@@ -73,10 +73,11 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
         f"{position.source} is lost: its last change here has zxid 0x{position.zxid:x}, of"
         f" {shown(position.origin.clock)}, after {position.origin.entries} entries of its log"
     )
-    now = int(time.time() * 1000)
+    seconds = time.time()
+    now = int(seconds * 1000)
     sessions = len(machine.sessions)
     changes = Ends(machine)
-    changes.end_sessions(next_epoch(position.zxid), now)
+    changes.end_sessions(epoch_begun_at(seconds, position.zxid), now)
     position = position._replace(zxid=machine.zxid)
     try:
         await tree.finish(machine, changes.take(), now, position)

@@ -2,12 +2,14 @@
 
 With --follow it keeps a data directory level with a served tree.
 
-The file's zxid begins a new epoch after all zxids that clients have seen. So ZooKeeper refuses no client for
-having seen a newer state, and no zxid is used twice.
+The file's zxid begins a new epoch after all zxids that clients have seen, also of a ZooKeeper that has begun
+with an earlier export. So ZooKeeper refuses no client for having seen a newer state, and no zxid is used
+twice.
 """
 
 import argparse
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from pipeline.sources.parquet import ParquetWriter, RemoteParquet
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES, SessionRow
-from schema.zxids import next_epoch
+from schema.zxids import epoch_begun_at
 
 # Options for a single snapshot.
 _OF_A_SNAPSHOT = ("keep_sessions", "compression", "dry_run")
@@ -86,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(f"refused: {counted.obstacle_count} znodes that ZooKeeper cannot store")
         print_list("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
         return 1
-    zxid = next_epoch(max(seen.last_zxid, counted.max_zxid))
+    zxid = epoch_begun_at(time.time(), max(seen.last_zxid, counted.max_zxid))
     if arguments.dry_run:
         print_line("dry run: nothing was written")
         return 0

@@ -7,6 +7,7 @@ serves the tree before the last step. A command that failed or was killed can be
 import argparse
 import asyncio
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from pipeline.progress import Reporter
 from pipeline.running import runner as running
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow
-from schema.zxids import next_epoch
+from schema.zxids import epoch_begun_at, next_epoch
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         if needs_files(counted.nodes):
             _check_room(arguments.work_dir)
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
-        zxid = next_epoch(max(last_zxid, begun.zxid))
+        zxid = epoch_begun_at(time.time(), max(last_zxid, begun.zxid))
         parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid), room)
     nodes = counted.nodes - counted.dropped.nodes
     written = sum(part.nodes for part in parts)

@@ -1,6 +1,7 @@
 """A tree in etcd, read and written in partitions."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from pipeline.plain import plain
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
-from schema.zxids import next_epoch
+from schema.zxids import epoch_begun_at
 
 PARTITION = 50_000  # znodes: enough for a task
 
@@ -148,7 +149,8 @@ class ZketcdWriter:
         begun = await self._begin()
         async with self._connection.client() as etcd:
             await load.clear(etcd, keys, begun)  # the task that began may have died before all was cleared
-            zxid = next_epoch(max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)]))
+            last = max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)])
+            zxid = epoch_begun_at(time.time(), last)
             await publish(etcd, keys, begun, parts, zxid, (), self._limits)
 
     def abort(self) -> None:

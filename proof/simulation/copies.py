@@ -23,6 +23,7 @@ from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace
 from schema.record import SnapshotRef, TreeRecord, decode_record
 from schema.znode import session_of
+from schema.zxids import next_epoch
 
 QUOTAS = "/zookeeper/quota/"
 _PAGES_EACH = 20  # entries of the copy; digests are compared at each
@@ -135,11 +136,10 @@ class CopyJudge:
 
     def _compare_lost(self, machine: Machine, before: Before, position: Position) -> None:
         """The source is given up: a new epoch, no session, no ephemeral node, and all else as it was."""
-        epoch = ((before.zxid >> 32) + 1) << 32
-        if (machine.zxid, position.zxid) != (epoch, epoch):
-            self._violate(
-                f"the copy goes on at {machine.zxid:#x}, its position at {position.zxid:#x}: {epoch:#x}"
-            )
+        if machine.zxid < next_epoch(before.zxid) or machine.zxid & 0xFFFFFFFF:
+            self._violate(f"the copy goes on at {machine.zxid:#x} after {before.zxid:#x}: no new epoch")
+        if machine.zxid != position.zxid:
+            self._violate(f"the copy goes on at {machine.zxid:#x}, its position at {position.zxid:#x}")
         if not self._is_at(position):
             self._violate(f"the copy was at {self.position}, and is completed at {position}")
         if machine.sessions:

@@ -21,6 +21,7 @@ from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.state.node import make_node
 from schema.znode import CONTAINER_OWNER
+from schema.zxids import epoch_at, next_epoch
 from tests.pipeline.trees import read
 
 _NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
@@ -50,7 +51,8 @@ def test_a_backup_is_a_tree_of_zookeeper_without_ephemerals(tmp_path: Path) -> N
     target = _write(tmp_path)
     assert target.name == "zketcd-20261123T120000Z"
     (file,) = (target / "version-2").iterdir()
-    assert file.name == "snapshot.400000000.gz"
+    zxid = next_epoch(epoch_at(_NOW.timestamp()))
+    assert file.name == f"snapshot.{zxid:x}.gz"
     check_seal(str(file))
     rows = {row.path: row for row in read(target)[1]}
     assert [path for path in rows if not path.startswith("/zookeeper")] == ["/", "/a", "/a!", "/a/b", "/b"]
@@ -59,7 +61,7 @@ def test_a_backup_is_a_tree_of_zookeeper_without_ephemerals(tmp_path: Path) -> N
         b"",
         7,
         8,
-        4 << 32,
+        zxid,
         1,
         2,
         3,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schema.zxids import epoch_at, next_epoch
+from schema.zxids import epoch_begun_at, next_epoch
 
 
 def test_zxids_continue_in_a_new_epoch() -> None:
@@ -15,7 +15,13 @@ def test_zxids_continue_in_a_new_epoch() -> None:
 
 def test_no_two_restores_begin_one_epoch() -> None:
     """A backup knows of no restore that comes after it."""
-    at_2026, a_second_later, wrong_clock = map(next_epoch, map(epoch_at, (1.8e9, 1.8e9 + 1, 1e12)))
-    assert 0 < at_2026 < a_second_later < wrong_clock
+    at_2027, a_second_later, wrong_clock = (epoch_begun_at(each, 5) for each in (1.8e9, 1.8e9 + 1, 1e12))
+    assert 0 < at_2027 < a_second_later < wrong_clock
     assert next_epoch(wrong_clock) - wrong_clock == 1 << 32
-    assert epoch_at(0.0) == 0
+    assert epoch_begun_at(0.0, 5) == 1 << 32
+    assert epoch_begun_at(1.8e9, wrong_clock) == next_epoch(wrong_clock)
+
+
+def test_a_wrong_clock_leaves_epochs_for_zookeepers_elections() -> None:
+    """ZooKeeper and its clients have signed zxids, so epochs of 31 bits."""
+    assert (1 << 31) - (epoch_begun_at(1e12, 0) >> 32) > 16_000_000

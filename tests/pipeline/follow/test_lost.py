@@ -11,12 +11,13 @@ import pytest
 from codec import client as zk
 from codec.constants import CreateMode
 from codec.jute import Acl
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
+from pipeline.follow import lost, target
 from pipeline.follow import retrying as retrying_module
-from pipeline.follow import target
 from pipeline.follow.copying import follow
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import list_lost, promote, seal_source
@@ -29,6 +30,7 @@ from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from schema.entry import Kind, Request, encode_level
 from schema.record import Seal
+from schema.zxids import epoch_at, next_epoch
 from tests.pipeline.follow.running import Stopped, at_each_txn
 from tests.pipeline.follow.test_copying import KEYS, World
 from tests.proxy.log.trees import CLOCK, Tree, asked, created
@@ -55,7 +57,10 @@ async def listed(world: World) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines]
 
 
-async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_copy_goes_on_without_the_source(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost, "time", FakeClock(1.8e9))
     session = world.tree.session("a")
     await world.write(1)
     await world.tree.send(
@@ -74,13 +79,14 @@ async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.
     assert re.match(
         r"etcd://one/t is lost: its last change here has zxid 0x7, of 20\S+Z, after 7 entries", told
     )
-    assert "sessions: 1 ended, with their ephemerals\nfinished: zxids go on at 0x100000000\n" in told
     machine = (await start.load_as_of(world.etcd, KEYS)).machine
-    assert (machine.zxid, machine.sessions) == (1 << 32, {})
+    assert (machine.zxid, machine.sessions) == (next_epoch(epoch_at(1.8e9)), {})
+    finished = f"finished: zxids go on at 0x{machine.zxid:x}\n"
+    assert f"sessions: 1 ended, with their ephemerals\n{finished}" in told
     assert "/n5" in machine.tree.nodes
     assert not {"/mine", "/n6", "/e"} & machine.tree.nodes.keys()
     await promote(world.etcd, KEYS, Limits())  # it is already
-    assert capsys.readouterr().out == "finished: zxids go on at 0x100000000\n"
+    assert capsys.readouterr().out == finished
 
     assert [each["path"] for each in await listed(world)] == ["/n6", "/n1", "/e", "/n2", "/n3"]
     assert "is not sealed: there may be more" in capsys.readouterr().err
@@ -193,7 +199,7 @@ async def test_killed_at_any_txn(counts: bool) -> None:
             await promote(killed_in(world.etcd.store), KEYS, Limits())
         await promote(world.etcd, KEYS, Limits())
         machine = (await start.load_as_of(world.etcd, KEYS)).machine
-        assert (machine.zxid, len(machine.tree.nodes)) == (1 << 32, 9)
+        assert (machine.zxid & 0xFFFFFFFF, len(machine.tree.nodes)) == (0, 9)
 
 
 async def test_more_ephemerals_than_an_entry_holds(world: World) -> None:

@@ -1,10 +1,13 @@
 """zketcd -> export -> real ZooKeeper: every node is the same to a client, and living sessions are resumed."""
 
+import time
+
 import pytest
 
 from lab.oracle.client import Client
 from lab.oracle.requests import SEQUENTIAL
 from lab.servers import EtcdServer
+from schema.zxids import epoch_at
 from tests.pipeline.ensembles import COUNTED, ephemerals, max_zxid, populate, view, zketcd, zookeeper
 from zketcd.__main__ import main
 
@@ -20,8 +23,10 @@ def test_a_tree_born_in_etcd(
         client = Client(server.port)
         populate(client)
         paths = ephemerals(client)
+        now = epoch_at(time.time())
         assert main(["export", str(target.data_dir), *options]) == 0
         told = capsys.readouterr().out
+        assert int(told.split("zxids continue at ")[1], 16) > now, "above those of any export before"
         assert all(f"dropped: {path}" in told for path in paths)
         assert "1 zketcd serve it" in told
         client.close()  # so that zketcd shows what the export has

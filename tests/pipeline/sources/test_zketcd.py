@@ -1,5 +1,8 @@
 """An etcd prefix as Spark's tables, and a guarded load of one."""
 
+import asyncio
+import time
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -8,7 +11,9 @@ from pyspark.sql import functions as F
 from lab.servers import EtcdServer
 from pipeline.etcd.options import Connection
 from pipeline.sources.spark import struct_of
+from pipeline.sources.zketcd_tree import tree_as_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
+from schema.zxids import epoch_at
 from tests.pipeline.sources.streams import World
 
 ROWS = [
@@ -49,8 +54,11 @@ def test_what_is_written_is_read(spark: SparkSession, target: dict[str, str]) ->
 
     with pytest.raises(PySparkException, match="a tree, of 307 znodes at its last snapshot"):
         frame.write.format("zketcd").options(**target).mode("append").save()
+    now = epoch_at(time.time())
     frame.write.format("zketcd").options(**target).mode("overwrite").save()
     assert read(spark, target) == sorted(ROWS)
+    tree = asyncio.run(tree_as_of(Connection.from_options(target)))
+    assert tree.last_zxid > now, "above all that clients have seen"
 
 
 def test_a_frame_is_the_tree_at_one_position(spark: SparkSession, target: dict[str, str]) -> None:
