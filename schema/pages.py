@@ -431,11 +431,13 @@ class StateValue(NamedTuple):
     applied: dict[str, int]  # number of the last applied entry, by incarnation
     checkpoints: tuple[tuple[int, int], ...]  # the most recent (entries, digest)
     budgets: BudgetsValue = NO_BUDGETS
+    undone: tuple[range, ...] = ()  # zxids that restores of etcd have undone, ascending
 
 
 def encode_state(state: StateValue) -> bytes:
     """JSON with a checksum, since people read it."""
     budgets = {"budgets": pack_budgets(state.budgets)} if state.budgets != NO_BUDGETS else {}
+    undone = {"undone": [[zxids.start, zxids.stop] for zxids in state.undone]} if state.undone else {}
     return pack_json(
         {
             "zxid": state.zxid,
@@ -445,6 +447,7 @@ def encode_state(state: StateValue) -> bytes:
             "applied": dict(sorted(state.applied.items())),
             "checkpoints": [[entries, f"{digest:016x}"] for entries, digest in state.checkpoints],
             **budgets,
+            **undone,
         }
     )
 
@@ -462,6 +465,7 @@ def decode_state(value: bytes) -> StateValue:
             {incarnation: number(applied) for incarnation, applied in members["applied"].items()},
             tuple([(number(entries), int(text(digest), 16)) for entries, digest in members["checkpoints"]]),
             unpack_budgets(members["budgets"]) if "budgets" in members else NO_BUDGETS,
+            tuple([range(number(first), number(end)) for first, end in members.get("undone", ())]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error

@@ -71,6 +71,7 @@ class Copy(Machine):
         self.digest = _Digest(self.budgets, source)
         self.transaction.work_on(self.tree, self.sessions, self.digest)
         self.zxid = kept.zxid
+        self.undone = source.undone
         self.entries = kept.entries
         self.applied.update(kept.applied)
         self.checkpoints.extend(kept.checkpoints)

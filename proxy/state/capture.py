@@ -55,6 +55,7 @@ def pages(machine: Machine, pause: Pause = NO_PAUSE) -> Captured:
         dict(machine.applied),
         tuple(machine.checkpoints),
         machine.budgets.value,
+        machine.undone,
     )
     return Captured(
         cut(split_nodes((path, nodes[path]) for path in paths)),
@@ -88,6 +89,7 @@ def load(
     machine.applied.update(value.applied)
     machine.checkpoints.extend(value.checkpoints)
     machine.budgets.load(value.budgets)
+    machine.undone = value.undone
     total = 0
     for page in join(node_pages):
         columns = NodePage(page)

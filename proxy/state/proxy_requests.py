@@ -27,6 +27,8 @@ from schema.entry import (
 from schema.followed import decode_followed
 from schema.zxids import next_epoch
 
+_MOST_UNDONE = 16  # restores
+
 
 def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client begins a session."""
@@ -88,7 +90,7 @@ def _epoch(state: State, request: RequestFields) -> Iterable[SessionChange]:
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
         kept, state.zxid = state.zxid, next_epoch(max(state.zxid, at_least))
-        state.undone += (range(kept + 1, state.zxid),)
+        state.undone = (*state.undone, range(kept + 1, state.zxid))[-_MOST_UNDONE:]
         state.cluster_id = cluster_id
     return ()
 

@@ -31,7 +31,8 @@ class State:
         self.level = level
         self.known_levels = frozenset(known_levels)
         self.cluster_id = cluster_id
-        #: Zxids that restores have undone whose entries were applied here: nothing else keeps them.
+        #: Zxids that the last restores of etcd have undone, ascending. A client that has seen those of an
+        #: older one has come back, or its session has timed out.
         self.undone: tuple[range, ...] = ()
         self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
         self.budgets = Budgets()

@@ -10,7 +10,7 @@ import pytest
 from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.etcd import VERSIONS, etcd_program
-from lab.servers.operator import etcdctl
+from lab.servers.operator import ctl, etcdctl
 from tests.faults.conftest import Start, comes_back
 
 _VERSION = VERSIONS[-1]  # the oldest ones have no etcdutl
@@ -51,8 +51,12 @@ def test_proxies_find_by_a_missing_entry_that_etcd_was_restored(start: Start) ->
             with Client(pair[1].port) as new:
                 new.create("/after")
                 assert new.zxid >> 32 > early.zxid >> 32 > 0
-        with Client(start(etcd).port) as late:
-            assert late.children("/")[0] == {"zookeeper", "lock", "after"}  # of a client that has not come
+        ctl(etcd, "snapshot")
+        late = start(etcd)
+        with Client(late.port) as new:
+            assert new.children("/")[0] == {"zookeeper", "lock", "after"}  # of a client that has not come
+            assert _has_expired(client, late.port), "a proxy that has not seen the restore tells it"
+            assert "lock" not in new.children("/")[0]
 
 
 def _found(proxy: ZketcdServer) -> int:

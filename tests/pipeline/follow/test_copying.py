@@ -111,6 +111,11 @@ class World:
         """Wait until it has."""
         await eventually(self.is_level, "it is level", 60)
 
+    async def restored(self, at_least: int) -> None:
+        """The source goes on in another epoch."""
+        epoch = encode_epoch(self.client.store.cluster_id, at_least)
+        await self.tree.send("a", [Request(Kind.EPOCH, 0, 0, (), epoch)])
+
     async def check(self) -> Machine:
         """The copy in etcd is the source's tree."""
         there = (await start.load_to_serve(self.client, self.tree.keys)).machine
@@ -251,12 +256,14 @@ async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.
 async def test_epochs_and_settings() -> None:
     world = World()
     await world.tree.make("a")
+    await world.write()
+    await world.restored(3 << 32)
     await world.level()
     await world.write()
     await world.level()
-    await world.check()
-    epoch = encode_epoch(world.client.store.cluster_id, 5 << 32)
-    await world.tree.send("a", [Request(Kind.EPOCH, 0, 0, (), epoch)])
+    (undone,) = (await world.check()).undone
+    assert undone.stop == 4 << 32, "sessions go on in the copy, unless their clients have seen this"
+    await world.restored(5 << 32)
     await world.write()
     await world.level()
     assert (await world.check()).zxid > 5 << 32

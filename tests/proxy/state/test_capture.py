@@ -11,6 +11,7 @@ from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.node import make_node
+from schema.entry import Kind, Request, encode_epoch
 from schema.errors import BadValue
 from schema.fixed import fixed_nodes
 from schema.pages import decode_state, encode_nodes, encode_state, page_header
@@ -28,6 +29,7 @@ def _world() -> World:
     world.do(*(Create(f"/zookeeper/quota/q/zookeeper_{name}", b"count=5") for name in ("limits", "stats")))
     for start in range(40):
         world.do(*(Create(f"/d/{start}-{number}", random.randbytes(100)) for number in range(50)))
+    world.enter(Request(Kind.EPOCH, 0, 0, (), encode_epoch(CLUSTER, 5 << 32)))
     world.do(SetAcl("/d/0-0", (Acl(1, "ip", "::1"),)), SetData("/d/0-1", "ä".encode()), Create("/q/ä€"))
     return world
 
@@ -41,8 +43,10 @@ def test_what_was_captured_is_loaded() -> None:
     Random(2).shuffle(shuffled)
     loaded = load(shuffled, session_pages, state, digest)
     assert_sound(loaded)
-    for name in ("zxid", "entries", "applied", "level", "cluster_id", "checkpoints", "last_checkpoint"):
+    counted = "zxid", "entries", "applied", "level", "cluster_id", "undone", "checkpoints", "last_checkpoint"
+    for name in counted:
         assert getattr(loaded, name) == getattr(machine, name)
+    assert machine.undone
     assert machine.entries > CHECKPOINT_EVERY
     assert loaded.tree.ephemerals == machine.tree.ephemerals
     assert set(loaded.tree.expiring) == set(machine.tree.expiring)

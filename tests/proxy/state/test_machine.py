@@ -177,6 +177,10 @@ def test_after_a_restore_zxids_go_on_in_a_new_epoch() -> None:
     assert machine.undone[1:] == (range((1 << 32) + 1, 2 << 32), range((2 << 32) + 1, 8 << 32))
     world.do(Create("/x"))
     assert world.nodes["/x"].czxid == (8 << 32) + 1
+    for at_least in range(9, 99, 2):
+        world.enter(Request(Kind.EPOCH, 0, 0, (), encode_epoch(99, at_least << 32)))
+    assert len(machine.undone) == 16
+    assert machine.undone[-1] == range((96 << 32) + 1, 98 << 32), "the newest stay: sessions end within days"
 
 
 def test_a_level_is_raised_if_it_is_known() -> None:
