@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from bench.servers import ETCD_OPTIONS
-from lab.arguments import count
 from lab.client.session import Address
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
@@ -37,7 +36,6 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
     add(
         "--start", action="store_true", help="start zketcd with its own etcd and real ZooKeeper, compare them"
     )
-    add("--proxies", type=count, default=1, help="with --start: zketcd's proxies (default: %(default)s)")
     add("--below", type=_node, default="/", metavar="PATH", help="where the run makes its node (default: /)")
 
 
@@ -54,7 +52,7 @@ def check_servers(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 def servers_of(stack: ExitStack, options: argparse.Namespace) -> list[Server]:
     """Those that the options name, or that are started for as long as the stack lives."""
     if options.start:
-        return stack.enter_context(_started(options.proxies))
+        return stack.enter_context(_started())
     return [options.server, *([options.beside] if options.beside else [])]
 
 
@@ -79,17 +77,14 @@ def _node(value: str) -> str:
 
 
 @contextmanager
-def _started(proxies: int) -> Iterator[list[Server]]:
-    """zketcd, as so many proxies on one etcd, and one ZooKeeper. Raises what lab.servers raises."""
+def _started() -> Iterator[list[Server]]:
+    """zketcd on an etcd, and one ZooKeeper. Raises what lab.servers raises."""
     with ExitStack() as stack:
         etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
-        ports = [
-            stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0)).port
-            for _ in range(proxies)
-        ]
+        zketcd = stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0))
         # The JVM's default heap: the harness's small one is for tests.
         zookeeper = stack.enter_context(ZooKeeperServer(max_client_connections=0, java_options=()))
         yield [
-            Server("zketcd", [Address("127.0.0.1", port) for port in ports]),
+            Server("zketcd", [Address("127.0.0.1", zketcd.port)]),
             Server("ZooKeeper", [Address("127.0.0.1", zookeeper.port)]),
         ]

@@ -2,20 +2,11 @@
 
 import asyncio
 
-from codec.client import children, create, delete, get, maybe
+from codec.client import children, delete, get, maybe
 from lab.client.session import MultiFailed, Session
 
 BATCH = 100
 """How many operations a multi of ClickHouse has at most: its MULTI_BATCH_SIZE."""
-
-
-async def make_parents(session: Session, path: str) -> None:
-    """Create every node above `path` that is not there."""
-    names = path.split("/")[1:-1]
-    for depth in range(1, len(names) + 1):
-        above = "/" + "/".join(names[:depth])
-        if await session.call(maybe(get(above))) is None:
-            await session.call(create(above))
 
 
 async def paths_below(session: Session, root: str) -> list[str]:

@@ -35,9 +35,9 @@ def number(most: float, *, zero: bool = False) -> Callable[[str], float]:
     return parse
 
 
-#: Numbers of things, and of bytes; seconds up to a day; something a second, 0 for no limit.
+#: Numbers of things, and of bytes; seconds up to a day.
 count, size = whole(), whole(0)
-seconds, rate = number(86_400), number(1e6, zero=True)
+seconds = number(86_400)
 
 
 def add_names(parser: argparse.ArgumentParser, option: str, known: Sequence[str]) -> None:

@@ -7,27 +7,34 @@ ClickHouse 18.16 has no zero-copy replication: examples.zero_copy does what newe
 ClickHouse.
 """
 
-import json
-import subprocess
-import sys
-import tempfile
+import asyncio
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench import costs
+import uvloop
+
+from bench import costs, summary
 from bench.errors import BenchError
 from bench.run import rotated
 from bench.scenarios import Cell, Table
 from bench.scenarios.deployed import CHOOSING, three_hosts
 from bench.scenarios.many_inserts import ROWS, TABLES, Figures, check, create_tables, insert_for
 from bench.scenarios.many_servers import Servers
+from codec.client import create
+from examples.tree import delete_tree
+from examples.zero_copy.host import Settings
+from examples.zero_copy.run import Findings
+from examples.zero_copy.run import run as run_zero_copy
+from examples.zero_copy.storage import Violation
+from examples.zero_copy.surroundings import Connecting, Surroundings
+from lab.client.meter import Meter
+from lab.client.session import Address, ConnectionLost, ZooKeeperError, connected
 from lab.servers.clickhouse import ClickHouseServer
-from lab.servers.process import REPOSITORY
 
 ROUND_TRIPS_MS = (0.5, 2.0)
 SERVERS = (2, 3)
@@ -165,26 +172,40 @@ def _rows(load: list[Cell], found: dict[str, list[Figures]]) -> Iterator[list[Ce
 
 
 def _zero_copy(cluster: Cluster, _turn: int, *, seconds: float, hosts: int) -> Figures:
-    """Simulated servers insert, fetch, merge and drop parts whose data they share."""
+    """Simulated servers insert, fetch, merge and drop parts whose data they share. Raises BenchError."""
     servers = cluster.servers
-    addresses = ",".join(f"127.0.0.1:{port}" for port in servers.ports)
     before = [costs.cpu_seconds(pids) for pids in (servers.proxies, servers.etcd)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "examples.zero_copy", addresses, "--json", str(path)]
-        command += ["--hosts", str(hosts), "--seconds", str(seconds)]
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BenchError(f"examples.zero_copy at {servers.label}: {done.stderr.strip()}")
-        (found,) = json.loads(path.read_text())["servers"].values()
-    inserts = found["inserts"]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            found, requests = runner.run(_zero_copy_run(servers.ports, seconds, hosts))
+        except (Violation, ConnectionLost, ZooKeeperError) as error:
+            raise BenchError(f"zero-copy at {servers.label}: {error}") from error
     cpu = [costs.cpu_seconds(pids) for pids in (servers.proxies, servers.etcd)]
+    p50, p99 = summary.percentiles(found.latencies["insert"].items(), (0.5, 0.99))  # microseconds
     return Figures(
-        found["inserts a second"],
-        found["insert, p50, ms"],
-        found["insert, p99, ms"],
-        found["requests an insert"],
+        found.inserts / found.seconds,
+        p50 / 1e3,
+        p99 / 1e3,
+        requests / found.inserts,
         0.0,
         0.0,
-        *((after - earlier) / inserts * 1e3 for after, earlier in zip(cpu, before, strict=True)),
+        *((after - earlier) / found.inserts * 1e3 for after, earlier in zip(cpu, before, strict=True)),
     )
+
+
+async def _zero_copy_run(ports: Sequence[int], seconds: float, hosts: int) -> tuple[Findings, int]:
+    """One run below a node of its own, and how many requests it sent."""
+    addresses = [Address("127.0.0.1", port) for port in ports]
+    root, meter = f"/zero_copy-{secrets.token_hex(4)}", Meter()
+    async with connected(addresses, timeout_s=0.0) as session:
+        await session.call(create(root))
+    found = await run_zero_copy(
+        Surroundings(addresses, root, meter),
+        hosts=hosts,
+        seconds=seconds,
+        seed=1,
+        settings=Settings(Connecting()),
+    )
+    async with connected(addresses) as session:
+        await delete_tree(session, root)
+    return found, meter.requests.total()

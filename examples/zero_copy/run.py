@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from examples.zero_copy.host import Host, Settings, World
 from examples.zero_copy.observer import Observer
+from examples.zero_copy.steps import Latencies
 from examples.zero_copy.storage import Violation
 from examples.zero_copy.surroundings import Surroundings
-from lab.client.meter import Latencies
 from lab.client.session import ConnectionLost, ZooKeeperError
 
 Task = Callable[[], Coroutine[Any, Any, None]]
@@ -36,11 +36,10 @@ async def run(
     seconds: float,
     seed: int,
     settings: Settings,
-    rate: float = 0.0,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
     kind: Callable[[World, int], Host] = Host,
 ) -> Findings:
-    """Run the workload, with something else `meanwhile`. `rate`: inserts a second of all hosts, 0: no limit.
+    """Run the workload, with something else `meanwhile`.
 
     Raises Violation, or ConnectionLost if no server lets the hosts in for long.
     """
@@ -62,11 +61,11 @@ async def run(
                 await host.session()
             begun = time.monotonic()
             surroundings.meter.restart()
-            period, pace = _Period(seconds, meanwhile), _Pace(rate)
+            period = _Period(seconds, meanwhile)
             async with asyncio.TaskGroup() as writers:
                 writers.create_task(period.run_others())
                 for host in everyone:
-                    writers.create_task(_write(host, period, pace))
+                    writers.create_task(_write(host, period))
             world.resting = True
             await observer.wait_for_rest()
             passed = time.monotonic() - begun
@@ -139,34 +138,11 @@ class _Period:
             self._others_done = True
 
 
-class _Pace:
-    """Admits so many callers a second, evenly; with a rate of 0 it delays none.
-
-    Two servers that are compared at one rate have the same work; else the faster one would get more of it.
-    A turn that comes late is not made up for.
-    """
-
-    def __init__(self, rate: float) -> None:
-        self._interval = 1 / rate if rate else 0.0
-        self._next = 0.0
-        self._queue = asyncio.Lock()
-
-    async def turn(self, period: _Period) -> bool:
-        """Wait for the next turn; False if the period was over before."""
-        async with self._queue:
-            if period.over:
-                return False
-            now = time.monotonic()
-            self._next = max(now, self._next + self._interval)
-            await asyncio.sleep(self._next - now)
-        return True
-
-
-async def _write(host: Host, period: _Period, pace: _Pace) -> None:
+async def _write(host: Host, period: _Period) -> None:
     world, limit = host.world, 2 * host.world.settings.most_parts
     while not period.over:
         behind = len(world.told) - host.inserts_seen
         if max(len(host.wanted), len(host.outdated), behind) > limit:
             await asyncio.sleep(world.settings.pause_s)
-        elif await pace.turn(period):
+        else:
             await host.insert()

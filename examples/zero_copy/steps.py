@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from codec.client import Request
-from lab.client.meter import Latencies
 from lab.client.session import Session, Watch
 
 T = TypeVar("T")
+
+#: Microseconds -> how often.
+Latencies = Counter[int]
 
 
 class Step:

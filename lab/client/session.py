@@ -222,7 +222,6 @@ class Session(asyncio.Protocol):
         except ZooKeeperError as error:
             refusal = error
         self._waiting.popleft()
-        self.meter.answered(time.perf_counter_ns() - waiting.since)
         if waiting.watch is not None:
             self._register(waiting.watch, waiting.request, header.error)
         if waiting.future.cancelled():
@@ -240,7 +239,6 @@ class Session(asyncio.Protocol):
             self._watches.setdefault((of_children, request.path), []).append(watch)
 
     def _notify(self, event: zk.Event) -> None:
-        self.meter.notified()
         for of_children, ends in ((False, _END_DATA_WATCHES), (True, _END_CHILD_WATCHES)):
             if event.type in ends:
                 for watch in self._watches.pop((of_children, event.path), ()):

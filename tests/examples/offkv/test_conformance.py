@@ -35,7 +35,7 @@ def test_the_three_systems_side_by_side(
     assert f"{3 * len(LINES) - known} of {3 * len(LINES)} lines pass; {known} are known to" in printed.out
     assert printed.out.count("| passes | passes |") == len(LINES)
     assert "FAILED" not in printed.err
-    page = (Path(__file__).resolve().parents[3] / "examples" / "workloads.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "examples" / "README.md").read_text()
     for line in LINES:
         if line.on_etcd is not None:
             assert f"| {line.operation} | {line.promise} | gives {line.on_etcd!r} |" in page
