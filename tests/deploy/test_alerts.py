@@ -225,6 +225,9 @@ _INCIDENTS = {
     "a proxy's state is wrong": Incident(
         {"ZketcdDigestsDisagree"}, {"zketcd_log_digest_disagreements_total": then(0, 1)}
     ),
+    "a proxy loads another state than the log's digests say": Incident(
+        {"ZketcdDigestsDisagree"}, {"zketcd_log_digest_disagreements_total": then(None, 1)}
+    ),
     "no snapshot is written": Incident(
         {"ZketcdSnapshotOld", "ZketcdSnapshotFails"},
         {

@@ -31,7 +31,7 @@ OF_PROMETHEUS = {"up"}
 OF_ETCD = {"etcd_server_quota_backend_bytes"}
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _IN_QUOTES = re.compile(r'"[^"]*"')
-_NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}")
+_NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}|\boffset \w+")
 _WORDS = {"and", "or", "unless", "by", "sum", "rate", "increase", "delta", "changes", "predict_linear"}
 _WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 
