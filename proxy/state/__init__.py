@@ -17,6 +17,7 @@ tree, node     the tree, and the two forms of a node
 sessions       a session
 rights, acl    what an ACL permits; how clients send and see it
 auth           who a client is
+java_numbers   how Java reads them, in ACLs and quotas
 quotas, budgets, effect  what bounds writes, and what a write does
 by_path        which recursive watches, quotas and budgets a path is below
 watches        which connections get an event

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from proxy.state.by_path import ByPath
+from proxy.state.java_numbers import read_long
 from proxy.state.node import Node, full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
@@ -271,9 +272,6 @@ def check(
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 
 
-# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many. The
-# zeros are taken once: a client may send a megabyte of them.
-_NUMBER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
 _PAIR = re.compile("[^,;]+")
 
 
@@ -291,8 +289,7 @@ def read_limits(data: bytes | None, pause: Pause = NO_PAUSE) -> QuotaLimits | No
             parts = pair[0].rstrip("=").split("=", 2)
             if len(parts) < 2:
                 return None
-            match = _NUMBER.fullmatch(parts[1] or "-1")
-            number = None if match is None else int(f"{match[1]}0{match[2]}")
+            number = read_long(parts[1] or "-1")
             if number is None or not -(1 << 63) <= number < 1 << 63:
                 return None
             found[parts[0]] = number

@@ -34,7 +34,14 @@ module.lz4 = types.SimpleNamespace(compress_block=compress, decompress_block_int
 sys.modules["cramjam"] = module
 """
 _HISTORIES = """
+from proxy.state.auth.ip import IP
+from proxy.state.auth.names import is_name
+from proxy.state.quotas import read_limits
 from tests.proxy.state.long_history import long_history
+digits = list(filter(str.isdecimal, map(chr, range(0x110000))))
+print([digit for digit in digits if IP.is_valid("1.2.3." + digit)])
+print([digit for digit in digits if is_name("1." + digit + "=a")])
+print([digit for digit in digits if read_limits(b"count=" + digit.encode())])
 for seed in (11, 12, 13):
     print(long_history(seed))
 """

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from proxy.state.auth.scheme import Identities, Identity, Key, Remote, Scheme, Settings
+from proxy.state.java_numbers import read_integer
 
 
 def java_address(text: str) -> str:
@@ -21,9 +22,6 @@ def java_address(text: str) -> str:
     return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":")) + percent + scope
 
 
-# What Integer.parseInt accepts, with at most as many digits as it can use: int() raises for very many. The
-# zeros are taken once: a client may send a megabyte of them.
-_INTEGER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,10})")
 _OCTETS = {str(value): value for value in range(256)}
 _SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
@@ -43,13 +41,8 @@ def _address(text: str) -> bytes | None:
         return bytes([_OCTETS[part] for part in parts])
     except KeyError:  # none, or not as it is usually written
         pass
-    values = [value for part in parts if (value := _integer(part)) is not None and 0 <= value <= 255]
+    values = [value for part in parts if (value := read_integer(part)) is not None and 0 <= value <= 255]
     return bytes(values) if len(values) == 4 else None
-
-
-def _integer(text: str) -> int | None:
-    match = _INTEGER.fullmatch(text)
-    return None if match is None else int(f"{match[1]}0{match[2]}")
 
 
 def _ipv6(text: str) -> bytes | None:
@@ -72,7 +65,7 @@ def _network(pattern: str) -> tuple[bytes, int] | None:
         return None
     bits = len(address) * 8
     if slash:
-        given = _integer(length)
+        given = read_integer(length)
         if given is None or not 0 <= given <= bits:
             return None
         bits = given

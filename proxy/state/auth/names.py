@@ -3,6 +3,7 @@
 import re
 
 from proxy.state.auth.der import Attribute, Name
+from proxy.state.java_numbers import DIGIT
 
 # Types that X500Principal.getName() (RFC 2253) names by a keyword; others are written as OID and hex.
 _WORDS = {
@@ -29,7 +30,8 @@ _READ = frozenset(
 _TEXT = {0x0C: "utf-8", **dict.fromkeys((0x13, 0x14, 0x16, 0x1B), "latin-1"), 0x1E: "utf-16-be"}
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
 _PADDING = re.compile(r"^[ \r]+|(?<![ \r])[ \r]++$")
-_OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9]\d*))*+", re.IGNORECASE)
+_ARC = f"(?:0|[1-9]{DIGIT}*)"
+_OID = re.compile(rf"(?:OID\.)?(?:[01]\.[1-3]?{DIGIT}|2\.{_ARC})(?:\.{_ARC})*+", re.IGNORECASE)
 
 
 def java_name(name: Name) -> str:

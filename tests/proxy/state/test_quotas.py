@@ -331,6 +331,7 @@ def _judge(steps: list[tuple[str, bytes | None]], draw: st.DataObject) -> None:
         (b"count=4,=,bytes=5", None),
         (b"count=4=5=6", QuotaLimits(4)),
         ("count=\u0664".encode(), QuotaLimits(4)),
+        ("count=\U0001d7cf".encode(), None),
         (b"\xff", None),
     ],
 )

@@ -63,3 +63,8 @@ _TOO_LONG = ("CN=a" + "a" * (1 << 14), "CN=a," * (1 << 12) + "CN=a")
 
 def test_what_is_too_long_for_a_name() -> None:
     assert not any(map(is_name, _TOO_LONG))
+
+
+def test_digits_of_java_have_one_utf_16_unit() -> None:
+    assert is_name("1.\u0664=a")
+    assert not is_name("1.\U0001d7cf=a")
