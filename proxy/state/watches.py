@@ -24,6 +24,7 @@ from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 _MERGED_PER_STEP = 16  # watchers
+_MERGED = 1 << 12  # watchers; so many are copied at most before the next event, besides those of one path
 #: So many watches, of the smaller tables, are compared to count them: that takes about a millisecond.
 COMPARED = 4_000
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
@@ -124,6 +125,41 @@ class _RecursiveTable(_Table):
         self.by_path = ByPath()
 
 
+class _Merged:
+    """The recursive watchers of paths and their ancestors, for the events of one entry.
+
+    A session may end with 50,000 nodes below the same hundred watched ancestors, each with the same watchers.
+    """
+
+    def __init__(self, table: _RecursiveTable) -> None:
+        self._by_path = table.by_path
+        self._merged: dict[str, dict[Watcher, None]] = {}  # of paths that are watched
+        self._size = 0  # watchers in it
+
+    def of(self, path: str, pause: Pause) -> Mapping[Watcher, None]:
+        """Not to be changed. Some may be dropped meanwhile."""
+        steps = self._by_path.upwards(path, pause)
+        unknown = next((place for place, step in enumerate(steps) if step in self._merged), len(steps))
+        found = self._merged[steps[unknown]] if unknown < len(steps) else {}
+        is_kept = True  # so it may not be changed
+        for step in pause.each(steps[:unknown][::-1]):
+            some = self._by_path.get(step, {})  # none: they were dropped meanwhile
+            pause.spend(len(some) // _MERGED_PER_STEP)
+            if not some.keys() <= found.keys():
+                if is_kept:
+                    pause.spend(len(found) // _MERGED_PER_STEP)
+                    found, is_kept = found.copy(), False
+                found.update(some)
+            if not is_kept and self._size < _MERGED:
+                self._size += len(found)
+                is_kept = True
+            if is_kept:
+                self._merged[step] = found
+        if self._size >= _MERGED:
+            self._merged, self._size = {steps[0]: found}, 0
+        return found
+
+
 class WatchTable:
     """All watches of one proxy."""
 
@@ -219,6 +255,7 @@ class WatchTable:
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         sending: Sending | None = None  # most often, nobody watches
+        recursive = _Merged(self.recursive)
         for kind, path, rights, parent_rights in pause.each(events):
             if len(path) > BYTES_PER_STEP:
                 pause.spend(len(path) // BYTES_PER_STEP)
@@ -230,7 +267,7 @@ class WatchTable:
                 continue
             notified = self.data.take(path, pause)
             if self._some_last:
-                notified = self._with_lasting(path, notified, pause)
+                notified = self._with_lasting(path, notified, recursive, pause)
             if notified:
                 sending = sending or Sending(zxid, pause)
                 sending.add(notified, kind, path, rights)
@@ -250,20 +287,17 @@ class WatchTable:
         if sending is not None:
             sending.end()
 
-    def _with_lasting(self, path: str, taken: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
+    def _with_lasting(
+        self, path: str, taken: Collection[Watcher], recursive: "_Merged", pause: Pause
+    ) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.
 
         Each is notified once, however many of its watches match (WatchManager.triggerWatch).
         """
         watchers = dict.fromkeys(taken)
         watchers.update(self.persistent.by_path.get(path, {}))
-        recursive = self.recursive.by_path
-        if recursive:
-            for step in pause.each(recursive.upwards(path, pause)):
-                some = recursive.get(step)
-                if some is not None:  # None: they were dropped meanwhile
-                    watchers.update(some)
-                    pause.spend(len(some) // _MERGED_PER_STEP)
+        if self.recursive.by_path:
+            watchers.update(recursive.of(path, pause))
         return watchers
 
     def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:

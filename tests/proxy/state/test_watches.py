@@ -13,6 +13,7 @@ from proxy.state.notifications import Notifications
 from proxy.state.pause import Lengths, Pause
 from proxy.state.rights import Rights, rights_of
 from proxy.state.watches import TreeEvent, WatchTable
+from tests.table import one_by_one
 
 CREATED, DELETED, CHANGED, CHILDREN = (
     EventType.NODE_CREATED,
@@ -375,6 +376,31 @@ def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(ro
     room.table.fire([TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=500)))
     assert len(pauses) >= 1
     assert room.told[0] == ("a", CHANGED, path)
+
+
+@one_by_one(("each_in_a_folder", "most"), [(False, 10), (True, 100)])
+def test_watchers_of_common_ancestors_are_merged_once(each_in_a_folder: bool, most: int) -> None:
+    """The nodes of a session that ended, below a hundred ancestors that all have the same watchers."""
+    room, top = Room(), "/a" * 100
+    paths = [f"{top}/{number}/n" if each_in_a_folder else f"{top}/{number}" for number in range(400)]
+    clients = [Client(chr(0x100 + number), room.told) for number in range(50)]
+    for client in clients:
+        for length in range(2, len(top) + 1, 2):
+            room.table.add_lasting(top[:length], client, recursive=True)
+    for number, path in enumerate(paths):
+        room.table.add_lasting(path.removesuffix("/n"), clients[number % 50], recursive=True)
+    pauses: list[int] = []
+
+    class Counted(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(1)
+
+    room.table.fire(
+        [TreeEvent(DELETED, path, NODE_ACL, PARENT_ACL) for path in paths], 7, Counted(Lengths(every=1000))
+    )
+    assert sorted(room.told) == sorted((client.name, DELETED, path) for client in clients for path in paths)
+    assert len(pauses) < most
 
 
 @pytest.mark.parametrize("fires", [True, False])
