@@ -1,7 +1,6 @@
 """What the admin ports of the living proxies answer."""
 
 import json
-import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from proxy.support.addresses import is_loopback
+from proxy.support.user import host_name
 from schema.record import Home
 
 #: Seconds for the answer of one proxy.
@@ -28,7 +28,7 @@ def unreachable(home: Home) -> str:
     """Why a proxy's admin port cannot be asked from here; "" if it can."""
     if not home.admin:
         return "it has no admin port"
-    if is_loopback(urlsplit(home.admin).hostname or "") and home.host != socket.gethostname():
+    if is_loopback(urlsplit(home.admin).hostname or "") and home.host != host_name():
         return f"run this command there: its admin port {home.admin} is of its loopback interface"
     return ""
 

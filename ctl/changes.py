@@ -1,6 +1,5 @@
 """Commands that change something: `snapshot`, `void` and `kill-session`."""
 
-import socket
 from argparse import ArgumentParser
 from contextlib import AsyncExitStack
 from functools import partial
@@ -21,7 +20,7 @@ from proxy.log.upkeep.truncation import Overtaken, applied_in
 from proxy.options import values
 from proxy.state.level import KNOWN
 from proxy.support.environment import clock_ms
-from proxy.support.user import user_name
+from proxy.support.user import host_name, user_name
 from schema.entry import KILLED, Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -124,7 +123,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     if session is None:
         raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")
     ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
-    who = f"{user_name()}@{socket.gethostname()} (zketcd kill-session)"
+    who = f"{user_name()}@{host_name()} (zketcd kill-session)"
     request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
     if not await append(etcd, keys, request):
         raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")

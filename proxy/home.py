@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from proxy.config import Config
 from proxy.support.addresses import is_any, listening_address, socket_address
 from proxy.support.environment import HOST, clock_ms
+from proxy.support.user import host_name
 from schema.record import Home, PeerPort
 
 
@@ -20,7 +21,7 @@ def home_of(config: Config, ports: Mapping[str, int]) -> Home:
     `ports`: those that are held, "main" and "admin", or those of the process that this one takes over from.
     The configured port may be any (0), and the admin port may be another program's.
     """
-    name = socket.gethostname()
+    name = host_name()
     admin = config.admin if "admin" in ports else None
     return Home(
         name,
@@ -37,7 +38,7 @@ def peer_port_of(config: Config, ports: Mapping[str, int]) -> PeerPort:
     host, port = config.peer_advertise or (config.peer_listen[0], ports.get("peer", config.peer_listen[1]))
     if not port:  # any, and another process holds it still
         return PeerPort()
-    name = socket.gethostname() if is_any(host) else host
+    name = host_name() if is_any(host) else host
     return PeerPort(socket_address(name, port), HOST.randomness.token_bytes(32))
 
 

@@ -7,7 +7,6 @@ is read at the moment of the request, and nothing walks the tree. Facts about si
 import os
 import platform
 import resource
-import socket
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,10 +16,10 @@ from proxy.admin.subject import Subject
 from proxy.log.status import Freshness, Offers
 from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
+from proxy.support.user import host_name
 from proxy.version import BUILT, RELEASE
 
 VERSION = f"{RELEASE}, built on {BUILT}"
-_FOLDER = os.getcwd()  # the process never changes it
 # What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand, Commands.runCommand).
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
@@ -33,6 +32,14 @@ OPERATIONS: dict[str, tuple[int, ...]] = {
     name: tuple(opcode for opcode, row in ROWS.items() if row.counted == name)
     for name in sorted({row.counted for row in ROWS.values()} - {""})
 } | {"create_session": (OpCode.CREATE_SESSION,), "ping": (OpCode.PING,), "reconfig": ()}
+
+
+def _folder() -> str:
+    """The current directory; empty if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 class Facts:
@@ -317,14 +324,14 @@ def environment() -> dict[str, str]:
     free, total = os.sysconf("SC_AVPHYS_PAGES") * page >> 20, os.sysconf("SC_PHYS_PAGES") * page >> 20
     return {
         "zookeeper.version": VERSION,
-        "host.name": socket.gethostname(),
+        "host.name": host_name(),
         "python.version": platform.python_version(),
         "os.name": platform.system(),
         "os.arch": platform.machine(),
         "os.version": platform.release(),
         "user.name": os.environ.get("USER", str(os.getuid())),
         "user.home": os.environ.get("HOME", ""),
-        "user.dir": _FOLDER,
+        "user.dir": _folder(),
         "os.memory.free": f"{free}MB",
         "os.memory.max": f"{total}MB",
         "os.memory.total": f"{total}MB",

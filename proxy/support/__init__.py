@@ -11,7 +11,7 @@ memory        huge pages; no garbage collection while much is made
 pauses        how late the event loop is
 readiness     what systemd is told
 probe         places that a simulation sees (pure)
-user          who we run as
+user          who we run as, and where
 
 What is counted and logged:
 

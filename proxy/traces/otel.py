@@ -6,7 +6,6 @@ the SDK's own variables (OTEL_*).
 
 import logging
 import os
-import socket
 import threading
 from collections.abc import Mapping
 
@@ -38,6 +37,7 @@ from opentelemetry.trace import (
 from codec.trace_context import TraceContext
 from proxy.support.environment import HOST
 from proxy.support.throttled_log import ThrottledLog
+from proxy.support.user import host_name
 from proxy.traces.span import Decision, Span
 
 log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def _resource(address: str, version: str) -> Resource:
     known = {
         SERVICE_NAME: "zketcd",
         SERVICE_VERSION: version,
-        SERVICE_INSTANCE_ID: f"{socket.gethostname()} {address}",
+        SERVICE_INSTANCE_ID: f"{host_name()} {address}",
     }
     told = OTELResourceDetector().detect().attributes
     return Resource.create({name: value for name, value in known.items() if name not in told})

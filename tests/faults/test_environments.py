@@ -97,6 +97,9 @@ _ENVIRONMENTS = {
     "no devpts": Environment(lambda: _hide("/dev/pts")),
     "LANG=C": Environment(lambda: ("env", "LANG=C", "LC_ALL=C"), {"audit_log": "-"}),
     "a host name that does not resolve": Environment(lambda: _shell("hostname no-such-host", "--uts")),
+    "a current directory that was deleted": Environment(
+        lambda: _shell(f'export PYTHONPATH={shlex.quote(str(REPOSITORY))}; cd "$(mktemp -d)"; rmdir "$PWD"')
+    ),
     "no IPv6": Environment(
         lambda: _shell("ip link set lo up; ip -6 addr flush dev lo", "--net"), {"listen": ":0"}
     ),

@@ -2,8 +2,11 @@
 
 import socket
 
+import pytest
+
 from proxy.config import parse
 from proxy.home import home_of, numbers_of
+from proxy.support.user import host_name
 from tests.table import one_by_one
 
 _NAME = socket.gethostname()
@@ -23,6 +26,12 @@ def test_addresses_are_those_that_others_can_use(arguments: str, listen: str, ad
     home = home_of(parse(arguments.split()), {"main": 1, "admin": 2})
     assert (home.host, home.listen, home.admin) == (_NAME, listen, admin)
     assert home.started > 1_700_000_000_000
+
+
+def test_a_host_name_of_any_bytes_is_told_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/metrics, which has the names of all proxies, had none of them."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "h\udcff\x1b")
+    assert host_name() == r"h\udcff\x1b"
 
 
 def test_ports_are_those_that_are_held_and_a_port_that_is_not_is_not_named() -> None:
