@@ -9,14 +9,19 @@ from typing import Any
 from cli.connection import tree_in
 from cli.output import CommandFailed, Output
 from ctl.program import Program, Tree
+from ctl.visitor import append
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, EtcdError, Put, Txn
 from proxy.etcd.repeating import until_known
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT, Look, TreeNotServable, look
 from proxy.log.seal import seal
+from proxy.support.environment import clock_ms
+from schema.entry import Kind, encode_epoch
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
+from schema.zxids import epoch_at
 
 
 async def sealed(etcd: Etcd, keys: Keyspace) -> Seal:
@@ -30,6 +35,7 @@ async def sealed(etcd: Etcd, keys: Keyspace) -> Seal:
 async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
     """Remove the seal. `there`: the etcd that the tree has gone to; None: it is not asked.
 
+    If it is not asked, clients may have used the tree there, so zxids go on in a new epoch.
     A follower that is about to complete the tree there is stopped: its fence is moved before the seal goes,
     and if another follower has taken that over since, it may have seen the seal, so the tree is sealed again.
     """
@@ -52,6 +58,8 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
         if why:
             position = await seal(etcd, keys, where)
             raise CommandFailed(f"{why}. The tree is sealed again, at position {position}")
+    else:
+        await _begin_epoch(etcd, keys, where)
     prefix = keys.prefix.decode()
     return Output(
         {"prefix": prefix, "was_moved_to": where._asdict()},
@@ -59,6 +67,25 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
             f"the tree under {prefix} is not sealed any more: start the zketcd that serve it",
             f"do not complete the tree under {where.prefix} in the etcd at {where.etcd}",
         ],
+    )
+
+
+async def _begin_epoch(etcd: Etcd, keys: Keyspace, where: Seal) -> None:
+    """Continue above all zxids of the other tree. The sessions of clients that have seen some end then.
+
+    Raises CommandFailed.
+    """
+    why = "this command was too slow"
+    try:
+        machine = (await load_as_of(etcd, keys)).machine
+        body = encode_epoch(machine.cluster_id, max(machine.zxid + 1, epoch_at(clock_ms() / 1000)))
+        if await append(etcd, keys, (Kind.EPOCH, 0, body)):
+            return
+    except EtcdError as error:
+        why = str(error)
+    raise CommandFailed(
+        f"the tree is not sealed any more, but zxids do not go on in a new epoch: {why}. Restart the clients"
+        f" that have used the tree under {where.prefix} in the etcd at {where.etcd}"
     )
 
 

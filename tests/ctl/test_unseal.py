@@ -1,6 +1,7 @@
 """Calling a move off: refused where two trees might take writes, safe against a follower that finishes."""
 
 import asyncio
+import time
 from argparse import Namespace
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from proxy.log.record import TreeSealed
 from proxy.log.seal import seal
 from proxy.options.etcd import DEFAULTS
 from schema.record import Seal, encode_record
+from schema.zxids import epoch_at
 from tests.proxy.log.trees import Tree
 
 
@@ -93,6 +95,28 @@ async def test_an_etcd_that_does_not_answer_is_asked_unless_forced() -> None:
     with pytest.raises(CommandFailed, match="it is unknown whether the tree is served under /moved"):
         await move.unseal()
     await unseal(move.source.etcd, move.source.keys, None)
+    assert (await move.source.record()).complete
+
+
+async def test_by_force_zxids_go_on_above_those_that_clients_may_have_seen_elsewhere() -> None:
+    move = await Move().made()
+    last = move.source.ran().zxid
+    now = epoch_at(time.time())
+    await unseal(move.source.etcd, move.source.keys, None)
+    machine = (await load_as_of(move.source.etcd, move.source.keys)).machine
+    assert machine.zxid > now
+    assert machine.undone == (range(last + 1, machine.zxid),), "sessions of clients that have seen it end"
+
+
+async def test_by_force_in_a_full_etcd_zxids_go_on_where_they_were() -> None:
+    move = await Move().made()
+
+    class Full(FakeEtcdClient):
+        async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
+            raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
+
+    with pytest.raises(CommandFailed, match=r"space exceeded\. Restart the clients that have used the tree"):
+        await unseal(Full(move.source.store), move.source.keys, None)
     assert (await move.source.record()).complete
 
 
