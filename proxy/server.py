@@ -107,7 +107,7 @@ class Server(BaseServer):
             context, self.watches, sessions, self.stopped_serving, self.disagreed, self.entries_gone
         )
         self._status_poller = StatusPoller(
-            etcd, self._learned_space, self.log.head.learned_versions, read_metrics
+            etcd, self._learned_space, self.log.head.learned_versions, read_metrics, environment.clock
         )
         self.snapshots = Snapshots(
             self.log,

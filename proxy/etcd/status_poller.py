@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
 from proxy.etcd.versions import warnings
+from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
+from proxy.support.throttled_log import ThrottledLog
 
 if TYPE_CHECKING:
     from proxy.etcd.metrics import Metrics  # a start does not wait for an HTTP client
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 _QUOTA_EVERY = 60.0  # seconds: a member may be started again with another quota
 _VERSIONS_EVERY = 10.0  # seconds
 _TIMEOUT = 5.0
+_LONG = 60.0  # seconds without an answer, after which a warning says so
 
 
 class StatusPoller:
@@ -38,6 +41,7 @@ class StatusPoller:
         learned: Callable[[int, int], float],
         learned_versions: Callable[[Sequence[str]], None],
         read_metrics: ReadMetrics | None = None,
+        clock: Clock = HOST.clock,
     ) -> None:
         """`learned` takes the size in use and the quota; it returns the seconds until the next question.
 
@@ -51,6 +55,9 @@ class StatusPoller:
         self._learned = learned
         self._learned_versions = learned_versions
         self._read_metrics = read_metrics
+        self._clock = clock
+        self._throttled_log = ThrottledLog(log, clock)
+        self._fails_since: float | None = None  # monotonic seconds
         self._interval = 10.0
         self._versions: set[str] = set()  # that were looked at for known bugs
         self._quota_read = -_QUOTA_EVERY
@@ -66,13 +73,14 @@ class StatusPoller:
             await self.look()
             await asyncio.sleep(self._interval)
 
-    async def look(self) -> None:
-        """Ask for the status now."""
+    async def look(self) -> bool:
+        """Ask for the status now; whether etcd has answered."""
         try:
             status = await self._etcd.status(_TIMEOUT)
         except EtcdError as error:
-            log.debug("etcd does not answer a request for its status: %s", error)
-            return
+            self._failed(error)
+            return False
+        self._fails_since = None
         status = await self._completed(status)
         if not status.version and self.status is not None:
             status = self.status._replace(errors=status.errors)  # it says more
@@ -80,6 +88,17 @@ class StatusPoller:
         self.status = status
         self._warn_of([status.version])
         self._interval = self._learned(status.db_size_in_use, self.quota)
+        return True
+
+    def _failed(self, error: EtcdError) -> None:
+        now = self._clock.monotonic()
+        if self._fails_since is None:
+            self._fails_since = now
+        seconds = now - self._fails_since
+        (self._throttled_log.warn if seconds >= _LONG else log.debug)(
+            "etcd has not answered requests for its status for %d s, so it is unknown how full it is: %s",
+            *(seconds, error),
+        )
 
     def _warn_of_unknown_alarms(self, status: Status) -> None:
         if status.errors is None and (self.status is None or self.status.errors is not None):

@@ -145,14 +145,14 @@ class Snapshots:
         self,
         replicated: Log,
         run_writer: RunWriter,
-        look_at_space: Callable[[], Awaitable[None]],
+        look_at_space: Callable[[], Awaitable[bool]],
         *,
         least_bytes: int = SNAPSHOT_BYTES,
         least_requests: int = SNAPSHOT_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
     ) -> None:
-        """`look_at_space`: have `Log.learned_space` called now.
+        """`look_at_space`: have `Log.learned_space` called now; whether etcd has answered.
 
         `each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written.
         """
@@ -333,12 +333,10 @@ class Snapshots:
             await self._write()
             return
         async with self._turn.taken(self.overdue) as is_ours:
-            if not is_ours:
-                self._not_before = self._now() + _NEXT_TRY
-                return
             # The member that has granted the lease has applied what was written in the turn before.
-            await self._look_at_space()
-            if self.check():
+            if not is_ours or not await self._look_at_space():
+                self._not_before = self._now() + _NEXT_TRY
+            elif self.check():
                 await self._write()
 
     async def _write(self) -> None:

@@ -1,11 +1,13 @@
 """The status that is asked for now and then."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from unittest import mock
 
 import pytest
 
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.metrics import QUOTA, Metrics, read
 from proxy.etcd.model import Status
@@ -45,6 +47,25 @@ async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
         assert poller.status is found
         assert not task.done()
         task.cancel()
+
+
+async def test_a_size_that_stays_unknown_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    client, clock = FakeEtcdClient(FakeEtcd()), FakeClock(1000.0)
+    poller = StatusPoller(client, lambda *_: 0.0, ignore, clock=clock)
+    for fails in (True, False, True):
+        client.unreachable = fails
+        for _ in range(6):
+            assert await poller.look() is not fails
+            clock.now += 10
+    for _ in range(6):
+        assert not await poller.look()
+        clock.now += 10
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    of_status = "etcd has not answered requests for its status for "
+    assert [each.removeprefix(of_status)[:4] for each in warned if each.startswith(of_status)] == [
+        "60 s",
+        "90 s",
+    ]
 
 
 @mock.patch("proxy.etcd.status_poller._VERSIONS_EVERY", 0.0)

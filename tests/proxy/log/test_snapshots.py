@@ -93,7 +93,9 @@ class World:
         self.subject = Subject(Machine(1))
         self.clock = FakeClock(1000.0)
         self.endpoints: tuple[str, ...] = ()
-        self.found: Callable[[], None] = lambda: None  # at a look at etcd's size
+        #: At a look at etcd's size, and whether etcd answers it.
+        self.found: Callable[[], None] = lambda: None
+        self.answers = True
         self.snapshots = self.of(self.tree.etcd)
 
     def of(self, etcd: Etcd, **options: object) -> Snapshots:
@@ -109,8 +111,9 @@ class World:
     async def _run_writer(self, job: Job) -> Answer:
         return await run_process(Access(self.endpoints), job)
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
         self.found()
+        return self.answers
 
     def due_after(self) -> float | None:
         """Seconds until this proxy has to write; None: not within ten minutes."""
@@ -364,6 +367,11 @@ async def test_trees_in_a_nearly_full_etcd_write_one_after_the_other() -> None:
     assert second.jobs == 0
     second.found = lambda: second.press(100, room=1101)
     second.found()
+    second.answers = False  # the room may be what there was before the first one wrote
+    await second.snapshots.write_in_turn()
+    assert second.jobs == 0
+    assert second.due_after() == 5
+    second.answers = True
     await second.snapshots.write_in_turn()
     assert second.jobs == 1
     assert not store.lease_ids
