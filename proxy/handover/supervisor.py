@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,18 +94,31 @@ def main(pipes: Sequence[str]) -> int:
 
 
 def _pass_on(signum: int) -> None:
-    reachable = serving()
-    for pid in descendants(os.getpid()):
+    for pid in receivers(signum, os.getpid(), serving()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signum)
+
+
+def receivers(
+    signum: int, ancestor: int, serving: Collection[int], processes: Path = Path("/proc")
+) -> Iterator[int]:
+    """The processes that get a signal for the first one, the `ancestor`. `serving`: those that serve clients.
+
+    What one of them has started is its own to end: as it drains, it still needs its archiver.
+    """
+    for pid, between in _descent(ancestor, processes):
         # The other signals would end one that does not serve yet.
-        if signum in _ENDING or pid in reachable:
-            try:
-                os.kill(pid, signum)
-            except ProcessLookupError:
-                continue
+        if pid in serving or (signum in _ENDING and not any(each in serving for each in between)):
+            yield pid
 
 
-def descendants(ancestor: int, processes: Path = Path("/proc")) -> Iterator[int]:
+def descendants(ancestor: int) -> Iterator[int]:
     """The processes that this one has started, and those that they have started."""
+    return (pid for pid, _ in _descent(ancestor, Path("/proc")))
+
+
+def _descent(ancestor: int, processes: Path) -> Iterator[tuple[int, Sequence[int]]]:
+    """The descendants of a process, each with those between the two."""
     parents: dict[int, int] = {}
     for folder in processes.glob("[0-9]*"):
         try:
@@ -114,11 +127,13 @@ def descendants(ancestor: int, processes: Path = Path("/proc")) -> Iterator[int]
             continue  # it has ended
         parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
     for pid in sorted(parents):
+        between: list[int] = []
         above = parents[pid]
         while above in parents and above != ancestor:
+            between.append(above)
             above = parents[above]
         if above == ancestor:
-            yield pid
+            yield pid, between
 
 
 if __name__ == "__main__":

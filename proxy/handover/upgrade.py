@@ -72,6 +72,8 @@ async def until_ended(
             else str(outcome) or repr(outcome)
         )
         log.error("no upgrade: %s", why)
+        if isinstance(outcome, OtherForm):
+            control.close()  # nobody would answer a request from now on
         await control.answer(f"no upgrade: {why}")
         if isinstance(outcome, OtherForm):
             notify(f"MAINPID={outcome.pid}")

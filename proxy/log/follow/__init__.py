@@ -9,8 +9,8 @@ to the same order, whatever it has missed and whenever it starts.
 
 What can be missed. A watch breaks, hangs, or leaves something out, and all that must be found:
 
-* After a break, everything above what was delivered is read, at one revision, together with the proxy keys
-  and the record (`read_missed`). So a break costs a read, however long it was, unless truncation was faster.
+* After a break, everything above what was delivered is read, with the proxy keys and the record
+  (`read_missed`). So a break costs a read, however long it was, unless truncation was faster.
 * The watch begins with a revision that was processed before. etcd before 3.4.36 and 3.5.18 omits deletions
   at the very revision with which a watch begins, if it was compacted there (issues 18089, 19179).
 * A keep-alive that is answered says nothing about the watch. So each second a linearizable read asks what is
