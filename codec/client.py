@@ -106,44 +106,6 @@ class Event(NamedTuple):
     zxid: int = 0
 
 
-class Reply(NamedTuple):
-    """A reply: its header and its body, and what the body says where it is of that kind."""
-
-    xid: int
-    zxid: int
-    err: int
-    body: bytes
-
-    @property
-    def stat(self) -> Stat:
-        """The Stat of a reply to exists or setData."""
-        return read_stat(Reader(self.body))
-
-    @property
-    def path(self) -> str:
-        """The path of a reply to create."""
-        return Reader(self.body).text()
-
-    @property
-    def data(self) -> bytes:
-        """The data of a reply to getData."""
-        return Reader(self.body).buffer() or b""
-
-    @property
-    def event(self) -> tuple[int, str]:
-        """(type, path) of a watch event."""
-        kind, path, _ = read_event(Reader(self.body))
-        return kind, path
-
-
-class Part(NamedTuple):
-    """The result of one part of a multi: an error, or path and Stat where it has them."""
-
-    error: int
-    path: str | None = None
-    stat: Stat | None = None
-
-
 # -- what can be asked ---------------------------------------------------------------------------------------
 
 
@@ -179,16 +141,6 @@ def create(
     if mode == CreateMode.CONTAINER:
         return Request(OpCode.CREATE_CONTAINER, body, _path_and_stat, path)
     return Request(OpCode.CREATE, body, Reader.text, path)
-
-
-def create_container(path: str, data: bytes = b"") -> Request[str]:
-    """A new container; the answer is its path."""
-    return create(path, data, CreateMode.CONTAINER)
-
-
-def create_ttl(path: str, ttl_ms: int, data: bytes = b"") -> Request[str]:
-    """A new TTL node; the answer is its path."""
-    return create(path, data, CreateMode.PERSISTENT_WITH_TTL, ttl_ms=ttl_ms)
 
 
 def delete(path: str, version: int = -1) -> Request[None]:
@@ -409,17 +361,6 @@ def body(frame: bytes) -> Reader:
     return Reader(frame, packets.REPLY_HEADER.size)
 
 
-def reply(frame: bytes) -> Reply:
-    """A reply; or an event, whose xid is -1."""
-    return Reply(*header(frame), frame[packets.REPLY_HEADER.size :])
-
-
-def message(frame: bytes) -> Reply | Event:
-    """A reply or an event."""
-    found = reply(frame)
-    return read_event(body(frame), found.zxid) if found.xid == Xid.NOTIFICATION else found
-
-
 def answer_of(request: Request[Any], error: int, body: Reader) -> Any:
     """What a reply says. Raises ZooKeeperError, MultiFailed, or MalformedPacket."""
     what = f"{request.opcode.name} {request.path}".rstrip()
@@ -433,18 +374,6 @@ def answer_of(request: Request[Any], error: int, body: Reader) -> Any:
     if error:
         raise ZooKeeperError(error, what)
     return request.read(body)
-
-
-def parts_of(body: bytes) -> list[Part]:
-    """The results of a multi's parts, be it successful or not."""
-    reader, parts = Reader(body), list[Part]()
-    while True:
-        opcode, done, error = packets.read_multi_header(reader)
-        if done:
-            return parts
-        path = reader.text() if opcode in (OpCode.CREATE, OpCode.CREATE2) else None
-        stat = read_stat(reader) if opcode in (OpCode.SET_DATA, OpCode.CREATE2) else None
-        parts.append(Part(reader.int() if opcode == OpCode.ERROR else error, path, stat))
 
 
 def multi_errors(reader: Reader) -> list[int]:

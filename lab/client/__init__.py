@@ -3,5 +3,6 @@
 session     the asyncio client
 blocking    the same on a blocking socket: for clients in threads that look at each message
 slow        one that takes its replies slowly, or not at all
-meter       counts a client's requests, and measures their latency
+replies     replies as they came
+meter       counts a client's requests
 """

@@ -17,14 +17,13 @@ from codec.client import (
     Data,
     Dialogue,
     Event,
-    Part,
-    Reply,
     Request,
     Stat,
     ZooKeeperError,
 )
 from codec.constants import CreateMode, ErrorCode, EventType, Xid
 from codec.jute import Reader
+from lab.client.replies import Part, Reply, message_of, parts_of
 from lab.servers import wait_until
 
 PERSISTENT, EPHEMERAL = CreateMode.PERSISTENT, CreateMode.EPHEMERAL
@@ -182,7 +181,7 @@ class Client:
 
     def receive(self, connection: int = -1) -> Reply | Event:
         """Return the next message. Raises Disconnected."""
-        message = zk.message(self._connections[connection].receive())
+        message = message_of(self._connections[connection].receive())
         self.log.append(message)
         if isinstance(message, Event):
             self.events.append(message)
@@ -217,7 +216,7 @@ class Client:
         reply = self.reply_to(self.send(zk.multi(parts))[0])
         if reply.err:
             raise ZooKeeperError(reply.err, "MULTI")
-        return zk.parts_of(reply.body)
+        return parts_of(reply.body)
 
     def create(self, path: str, data: bytes | None = b"", mode: int = PERSISTENT) -> str:
         """Return the path of the new node."""

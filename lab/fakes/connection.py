@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from codec import client as zk
-from codec.client import Reply, connect, create, packet
+from codec.client import connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
+from lab.client.replies import Reply, reply_of
 from lab.fakes.clock import FakeClock
 from proxy.frontend.admission import ConnectionLimits
 from proxy.frontend.connection import Connection, Connections, Services
@@ -314,7 +314,7 @@ class Client:
 
     def replies(self) -> list[Reply]:
         """The replies and events since the last call."""
-        return [*map(zk.reply, self.received())]
+        return [*map(reply_of, self.received())]
 
     def outcomes(self) -> list[tuple[int, int]]:
         """The xids and errors of the replies since the last call; an event has xid -1."""

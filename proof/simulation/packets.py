@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from codec import client as zk
 from codec.constants import CreateMode, OpCode
 from codec.jute import Reader
+from lab.client.replies import Part, parts_of
 from proof.history import (
     AddWatch,
     Check,
@@ -64,9 +65,9 @@ def asked(request: Request | CreateExpiring | Look | zk.Request[Any]) -> zk.Requ
             )
             return zk.create(path, data or b"", mode)
         case CreateExpiring(path, data, 0):
-            return zk.create_container(path, data)
+            return zk.create(path, data, CreateMode.CONTAINER)
         case CreateExpiring(path, data, ttl_ms):
-            return zk.create_ttl(path, ttl_ms, data)
+            return zk.create(path, data, CreateMode.PERSISTENT_WITH_TTL, ttl_ms=ttl_ms)
         case Delete(path, version):
             return zk.delete(path, version)
         case SetData(path, data, version):
@@ -95,7 +96,7 @@ def asked(request: Request | CreateExpiring | Look | zk.Request[Any]) -> zk.Requ
 def reply(request: Request | Look, zxid: int, error: int, body: bytes) -> Reply:
     """What a reply to a request says."""
     if isinstance(request, Multi) and body:
-        return Reply(error, zxid, parts=tuple(map(_part, zk.parts_of(body))))
+        return Reply(error, zxid, parts=tuple(map(_part, parts_of(body))))
     if error or isinstance(request, zk.Request):
         return Reply(error, zxid)
     if isinstance(request, Look):
@@ -113,7 +114,7 @@ def reply(request: Request | Look, zxid: int, error: int, body: bytes) -> Reply:
     return Reply(0, zxid)
 
 
-def _part(part: zk.Part) -> Reply:
+def _part(part: Part) -> Reply:
     return Reply(part.error, None, path=part.path, stat=None if part.stat is None else _stat(part.stat))
 
 

@@ -14,7 +14,8 @@ from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from archive.past import feed
 from codec.client import Request as ClientRequest
-from codec.client import create, create_container, create_ttl, delete, multi, set_acl, set_data
+from codec.client import create, delete, multi, set_acl, set_data
+from codec.constants import CreateMode
 from codec.jute import Acl
 from lab.servers.waiting import eventually
 from proxy.log.follow.log_order import Apply, LogOrder
@@ -83,8 +84,12 @@ class History:
                 path = random.choice(["/c", "/t"])
                 node = self.machine.tree.nodes.get(path)
                 if node is None:
-                    made = [create_container("/c"), create("/c/x"), delete("/c/x")]
-                    made = made if path == "/c" else [create_ttl("/t", 1000)]
+                    made = [create("/c", mode=CreateMode.CONTAINER), create("/c/x"), delete("/c/x")]
+                    made = (
+                        made
+                        if path == "/c"
+                        else [create("/t", mode=CreateMode.PERSISTENT_WITH_TTL, ttl_ms=1000)]
+                    )
                     requests += [asked(session, each) for each in made]
                 else:
                     due = encode_node_due(path, node.version, node.mtime, node.czxid, 1)
@@ -103,8 +108,8 @@ class History:
             lambda: set_data(path, data),
             lambda: set_acl(path, [Acl(random.choice((1, 31)), "world", "anyone")]),
             lambda: delete(path),
-            lambda: create_container("/c", data),
-            lambda: create_ttl("/t", 1000, data),
+            lambda: create("/c", data, CreateMode.CONTAINER),
+            lambda: create("/t", data, CreateMode.PERSISTENT_WITH_TTL, ttl_ms=1000),
         ]
         return random.choice(makes)()
 

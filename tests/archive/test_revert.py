@@ -13,6 +13,7 @@ from archive.past.state import state_at
 from cli.client import Client as SessionClient
 from cli.client import Refused
 from codec import client as zk
+from codec.constants import CreateMode
 from codec.jute import OPEN_ACL, Acl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
@@ -42,7 +43,7 @@ class World:
         for path, data in ((ROOT, b"root"), (f"{ROOT}/a", b"one"), (f"{ROOT}/a/b", None), (f"{ROOT}/q", b"")):
             client.create(path, data)
         client.call(zk.set_acl(f"{ROOT}/a/b", _READ))
-        client.call(zk.create_container(f"{ROOT}/container"))
+        client.call(zk.create(f"{ROOT}/container", mode=CreateMode.CONTAINER))
         client.create(f"{ROOT}/container/child")
         for _ in range(250):
             client.create(f"{ROOT}/q/n", b"x", SEQUENTIAL)

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from codec import client as zk
 from codec.client import Stat
-from codec.constants import ErrorCode, OpCode
+from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_connect_response
@@ -55,7 +55,9 @@ def _multi_reply(*parts: tuple[OpCode, bytes]) -> Reader:
 
 
 def test_the_reply_of_a_multi() -> None:
-    request = zk.multi([zk.create("/a"), zk.create_container("/c"), zk.check("/b"), zk.set_data("/b", b"")])
+    request = zk.multi(
+        [zk.create("/a"), zk.create("/c", mode=CreateMode.CONTAINER), zk.check("/b"), zk.set_data("/b", b"")]
+    )
     reply = _multi_reply(
         (OpCode.CREATE, pack_string("/a")),
         (OpCode.CREATE2, pack_string("/c") + _STAT_BYTES),

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from codec import client as zk
-from codec.client import Request, add_watch, create_container, create_ttl
+from codec.client import Request, add_watch, create
+from codec.constants import CreateMode
 from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, events_of
 from lab.servers import EtcdServer, ZooKeeperServer
 from tests.conftest import TICK_TIME_MS
@@ -15,6 +16,7 @@ from tests.faults.conftest import Start
 
 _INTERVAL_MS = 100
 _NEVER_USED_MS = 300
+CONTAINER, TTL = CreateMode.CONTAINER, CreateMode.PERSISTENT_WITH_TTL
 
 
 def with_child(request: Request[Any], path: str) -> Sequence[Request[Any]]:
@@ -26,10 +28,10 @@ def story(port: int) -> list[object]:
     """What a client sees of nodes that are due one after another, and of those that are not."""
     told: list[object] = []
     with Client(port) as writer, Client(port) as watcher:
-        writer.transact(with_child(create_container("/full"), "/full"))
-        writer.call(create_ttl("/long", 3_600_000))
-        writer.transact(with_child(create_ttl("/kept", 1), "/kept"))
-        for request in (create_container("/due"), create_ttl("/due", 1)):
+        writer.transact(with_child(create("/full", mode=CONTAINER), "/full"))
+        writer.call(create("/long", mode=TTL, ttl_ms=3_600_000))
+        writer.transact(with_child(create("/kept", mode=TTL, ttl_ms=1), "/kept"))
+        for request in (create("/due", mode=CONTAINER), create("/due", mode=TTL, ttl_ms=1)):
             writer.transact(with_child(request, "/due"))
             watcher.stat("/due", watch=True)
             watcher.children("/due", watch=True)
@@ -39,7 +41,7 @@ def story(port: int) -> list[object]:
             told.append(events_of(watcher, 3))
         watcher.events.clear()
         watcher.call(add_watch("/unused", recursive=False))
-        writer.call(create_container("/unused"))
+        writer.call(create("/unused", mode=CONTAINER))
         told.append(events_of(watcher, 2))
         names, stat = writer.children("/")
         told.append((sorted(names), stat.version, stat.cversion, stat.num_children))

@@ -17,10 +17,8 @@ from unittest import mock
 
 import pytest
 
-from codec import client as zk
 from codec.client import (
     NO_SESSION,
-    Reply,
     connect,
     connected,
     create,
@@ -30,6 +28,7 @@ from codec.client import (
     packet,
 )
 from codec.constants import ErrorCode, EventType
+from lab.client.replies import Reply, reply_of
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.base_server import BaseServer
 from proxy.config import parse
@@ -91,7 +90,7 @@ class Client:
             return await self._reader.readexactly(size)
 
     async def reply(self) -> Reply:
-        (reply,) = [*map(zk.reply, [await self.frame()])]
+        (reply,) = [*map(reply_of, [await self.frame()])]
         return reply
 
     async def rest(self) -> bytes:

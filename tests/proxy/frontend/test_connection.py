@@ -10,10 +10,10 @@ from unittest import mock
 
 import pytest
 
-from codec import client as zk
 from codec.client import PING, auth, connect, create, framed, get, packet, sasl, set_acl, set_data
 from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.jute import Acl, pack_buffer
+from lab.client.replies import reply_of
 from lab.fakes.connection import (
     MAX_FRAME,
     PASSWORD,
@@ -158,7 +158,7 @@ def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> N
     client.establish()
     client.send(request[sent:])
     client.loop.run()
-    assert len([*map(zk.reply, client.received()[1:])]) == 10
+    assert len([*map(reply_of, client.received()[1:])]) == 10
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,12 @@ from typing import NamedTuple
 import pytest
 
 from codec import client as zk
-from codec.client import PING, Reply, auth, close, connect, create, framed, sasl, set_data
+from codec.client import PING, auth, close, connect, create, framed, sasl, set_data
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import Reader, pack_buffer, pack_string
+from lab.client.replies import Reply, reply_of
 from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend import opening
 from proxy.frontend.limits import LIMITS
@@ -217,7 +218,7 @@ class World:
                 continue
             packets += framer.feed(write)
             if not framer.held:  # else the rest of a large write is in the next piece
-                yield "client: " + ", ".join(_told([self._line(zk.reply(each)) for each in packets]))
+                yield "client: " + ", ".join(_told([self._line(reply_of(each)) for each in packets]))
                 packets = []
         assert not framer.held
         self.writes = len(writes)

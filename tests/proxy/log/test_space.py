@@ -144,9 +144,9 @@ def _request(words: Sequence[str]) -> zk.Request[object]:
         case ["lock"]:
             return _LOCK
         case ["create-container", path]:
-            return zk.create_container(path)
+            return zk.create(path, mode=CreateMode.CONTAINER)
         case ["create-ttl", path]:
-            return zk.create_ttl(path, 1000)
+            return zk.create(path, mode=CreateMode.PERSISTENT_WITH_TTL, ttl_ms=1000)
         case ["create-if-missing", path]:
             return plain(KeeperOpCode.CREATE_IF_NOT_EXISTS, zk.create(path).body)
         case ["set", path, size]:
