@@ -97,7 +97,8 @@ def _wait_for_proxies(host: "Host", number: int) -> None:
     """One that was killed, since its stop took too long, counts until its lease ends."""
 
     def counted() -> bool:
-        return len(json.loads(of(host, "zketcd", "proxies", "--json"))) == number
+        found = of(host, "etcdctl", "get", "--prefix", "--keys-only", "/zketcd/live/proxy/")
+        return len(found.split()) == number
 
     wait_until(counted, f"{number} proxies", 60)
 

@@ -16,7 +16,7 @@ from tests.compat.side import Server
 pytestmark = pytest.mark.real
 
 FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
-SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "8"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "4"))
 STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
 
 
@@ -43,17 +43,17 @@ def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool)
 
 
 @pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
-@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 3])
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 2])
 def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed: int, bursts: bool) -> None:
     check(seed, Generator(seed + 1_000_000, bursts).script(STEPS), pair_oracle, pair)
 
 
 @pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
-@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 8])
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 4])
 def test_no_difference_in_what_quotas_count(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
     check(seed, Generator(seed + 2_000_000, bursts, quotas=True).script(STEPS), oracle, subject)
 
 
-@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 3])
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 2])
 def test_no_difference_where_writes_go_ahead_of_reads(oracle: Server, subject: Server, seed: int) -> None:
     check(seed, Generator(seed + 3_000_000, bursts=True, plain=True).script(STEPS), oracle, subject)

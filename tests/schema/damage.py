@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from schema.errors import BadValue
 
 
@@ -20,5 +18,8 @@ def damaged(value: bytes) -> Iterator[bytes]:
 def assert_all_damage_is_refused(decode: Callable[[bytes], object], value: bytes) -> None:
     decode(value)
     for bad in damaged(value):
-        with pytest.raises(BadValue):
+        try:
             decode(bad)
+        except BadValue:
+            continue
+        raise AssertionError(f"{bad!r} is not refused")
