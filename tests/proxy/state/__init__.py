@@ -1,1 +1,1 @@
-"""Tests of proxy/state/, a file for each module."""
+"""Tests of proxy/state/, of what tests/compat and the simulation do not cover."""

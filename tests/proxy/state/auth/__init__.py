@@ -1,1 +1,1 @@
-"""Tests of proxy/ops/, a file for each operation."""
+"""Tests of proxy/state/auth/."""

@@ -1,1 +1,1 @@
-"""Tests of proxy/state/ops/, a file for each operation."""
+"""Tests of proxy/state/ops/, of what tests/compat and the simulation do not cover."""
