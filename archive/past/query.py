@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
@@ -29,6 +28,7 @@ from proxy.log.record import TreeNotServable
 from proxy.state.auth.scheme import Identity
 from proxy.state.machine import Machine
 from proxy.support.child import begin
+from proxy.support.environment import clock_ms
 from proxy.support.libraries import how_to_add
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class _Refused(Exception):
 def answer(given: dict[str, Any]) -> Iterator[bytes]:
     """The header, then the table. Raises _Refused before the first part of the table."""
     encode = _encoder(given["format"])
-    now = int(time.time() * 1000)
+    now = clock_ms()
     path, identities = given["path"], tuple([Identity(*each) for each in given["identities"]])
     if given["table"] == "history":
         since, until = (moment(given[name], now) if given[name] else None for name in ("since", "until"))

@@ -24,6 +24,7 @@ from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Remote
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.support.environment import clock_ms
 
 _DIGEST = "digest"
 
@@ -84,7 +85,7 @@ class Api:
             "bytes": subject.machine.tree.data_size,
             "sessions": len(subject.machine.sessions),
             "startedMs": int(subject.started * 1000),
-            "nowMs": int(time.time() * 1000),
+            "nowMs": clock_ms(),
         }
 
     def identities_of(self, subject: str) -> Identities:
@@ -167,4 +168,4 @@ class Api:
 
     async def proxies(self, _call: Call) -> Body:
         """The living proxies."""
-        return await cluster.proxies(self._facts, int(time.time() * 1000), self.reading.pace())
+        return await cluster.proxies(self._facts, clock_ms(), self.reading.pace())

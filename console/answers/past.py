@@ -19,6 +19,7 @@ from console.answers.reading import Reading
 from console.people.logins import Body, Call, Refused
 from proxy.support import child
 from proxy.support.addresses import reachable_address
+from proxy.support.environment import clock_ms
 from proxy.support.spawn import Child
 from schema.record import Home
 
@@ -64,7 +65,7 @@ class Past:
         if exists:
             self._reading.node(path, call.login.identities)  # may it be read?
         days = arguments.number({"days": _whole(call.query.get("days", "7"))}, "days", 7)
-        since = None if not days else int(time.time() * 1000) - days * _DAY
+        since = None if not days else clock_ms() - days * _DAY
         return await self._ask(
             {
                 "ask": "history",

@@ -35,6 +35,7 @@ from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, What, keep_changes
+from proxy.support.environment import clock_ms
 from proxy.support.tasks import together
 from schema.followed import Sign
 from schema.keys import Keyspace
@@ -160,7 +161,7 @@ class _Standby:
             machine = opened[0].machine
             print_progress(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
             copy = Copy(machine, cluster_id, new_of(machine))
-            return copy, _position(self._source, opened[0], int(time.time() * 1000))
+            return copy, _position(self._source, opened[0], clock_ms())
 
         begun = await target.begin(
             self._etcd,
@@ -254,7 +255,7 @@ class _Finishing:
 
     def seal(self, cluster_id: int) -> Seal:
         """The seal that leads to the copy in this cluster."""
-        return Seal(self.options.address, self._prefix, cluster_id, int(time.time() * 1000))
+        return Seal(self.options.address, self._prefix, cluster_id, clock_ms())
 
 
 class _Lag:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from pipeline.follow.target import position_of
 from pipeline.formats.errors import TAIL
 from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable
+from proxy.support.environment import clock_ms
 from schema.record import Seal
 
 # Options that say what to do, and what a check does without.
@@ -143,7 +143,7 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
             return DONE
         cluster_id = (await patient.status(TIMEOUT)).cluster_id
     assert position.origin is not None
-    where = Seal(connection.etcd, connection.prefix, cluster_id, int(time.time() * 1000))
+    where = Seal(connection.etcd, connection.prefix, cluster_id, clock_ms())
     try:
         async with asyncio.timeout(arguments.timeout), lost.client() as client:
             source = retrying(client, f"the etcd of {name}, which is not known to be sealed,")

@@ -16,7 +16,6 @@ failOnDataLoss       true (default): end with an error where the archive has a g
 The driver lists the names of the files, which say what each holds. Tasks read the files.
 """
 
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,6 +35,7 @@ from pipeline.traffic.table import TrafficRow
 from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.support.environment import clock_ms
 from proxy.support.memory import uncollected
 from schema.entry import Written
 from schema.errors import BadValue
@@ -228,7 +228,7 @@ def _nowhere(stretch: Stretch) -> Snapshot:
 def _time(given: Mapping[str, str], name: str, default: int) -> int:
     if name not in given:
         return default
-    found = moment(given[name], int(time.time() * 1000))
+    found = moment(given[name], clock_ms())
     if found.by is not By.TIME:
         raise ValueError(f"{name} is a time such as 2026-11-23T03:12 or how long ago, not {given[name]!r}")
     return found.value

@@ -21,6 +21,7 @@ from codec.jute import Acl, Reader
 from codec.packets import STAT
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
+from proxy.support.environment import clock_ms
 from zketcd.__main__ import main
 
 Capture = pytest.CaptureFixture[str]
@@ -43,7 +44,7 @@ class Seen(NamedTuple):
 def seen_by(client: Client) -> Seen:
     """Walk the tree; no client may write meanwhile."""
     client.sync()
-    at = shown(int(time.time() * 1000))
+    at = shown(clock_ms())
     nodes = nodes_of(client)
     zxid = client.zxid
     time.sleep(0.003)  # later writes have another clock
