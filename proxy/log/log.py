@@ -39,7 +39,8 @@ from proxy.support import probe
 from proxy.support.rates import rates_text
 from proxy.support.throttled_log import LogsByPath, ThrottledLog
 from schema.budgets import Rule, encode_rule
-from schema.entry import Kind, encode_carry_over
+from schema.entry import Kind, encode_carry_over, encode_epoch
+from schema.zxids import epoch_at
 
 log = logging.getLogger(__name__)
 
@@ -185,6 +186,25 @@ class Log:
                 body = encode_rule(*rule)
                 self.outbox.submit(CallbackRequest(Kind.BUDGET, 0, 0, (), body, partial(done, rule)))
 
+    def _begin_epoch(self, above: int) -> None:
+        """Request an epoch above this zxid, unless another proxy has begun one since the tree was restored.
+
+        Zxids have to exceed all that clients have seen, also after an earlier restore that the backup lacks.
+        """
+        cluster_id, machine = self.follower.last_load.cluster_id, self.machine
+
+        def is_wanted() -> bool:
+            return machine.cluster_id != cluster_id or machine.zxid <= above
+
+        def done(pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+            if error and is_wanted():
+                log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
+                self.outbox.submit_first([pending])
+
+        body = encode_epoch(cluster_id, max(above, epoch_at(self.context.environment.clock.time())))
+        # Before all writes that wait: these would get zxids that clients have seen.
+        self.outbox.submit_first([CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted)])
+
     async def carry_over(
         self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""
     ) -> int:
@@ -269,7 +289,7 @@ class Log:
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
         if self.follower.last_load.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
-            self.incarnations.new_epoch(self.follower.last_load.cluster_id, self.machine.zxid)
+            self._begin_epoch(self.machine.zxid)
         keep_alive = self.incarnations.registration.keep_alive(lambda: self.follower.staleness.cut_off)
         self._run(keep_alive, "keep this proxy's lease alive")
         self._run(self.incarnations.run(), "keep an incarnation")
@@ -378,7 +398,7 @@ class Log:
             return
         self.incarnations.check_known(restored=restored)
         if restored:
-            self.incarnations.new_epoch(self.follower.last_load.cluster_id, zxid)
+            self._begin_epoch(zxid)
         self.incarnations.appender.make_room()
         self._loaded()
 

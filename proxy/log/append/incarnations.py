@@ -24,8 +24,7 @@ from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import took_effect
 from proxy.log.follow.log_follower import LogFollower
 from proxy.log.reads import MonotonicReads
-from schema.entry import Kind, encode_carry_over, encode_epoch
-from schema.zxids import epoch_at
+from schema.entry import Kind, encode_carry_over
 
 log = logging.getLogger(__name__)
 
@@ -145,25 +144,6 @@ class Incarnations:
         self.appender.stop()
         for pending, error in self._outbox.abandon():
             pending.answer(self._context.machine.zxid, error)
-
-    def new_epoch(self, cluster_id: int, zxid: int) -> None:
-        """Request an epoch above `zxid`, unless another proxy has begun one since the tree was restored.
-
-        Zxids have to exceed all that clients have seen, also after an earlier restore that the backup lacks.
-        """
-        machine, clock = self._context.machine, self._context.environment.clock
-
-        def is_wanted() -> bool:
-            return machine.cluster_id != cluster_id or machine.zxid <= zxid
-
-        def done(pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
-            if error and is_wanted():
-                log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
-                self._outbox.submit_first([pending])
-
-        body = encode_epoch(cluster_id, max(zxid, epoch_at(clock.time())))
-        # Before all writes that wait: these would get zxids that clients have seen.
-        self._outbox.submit_first([CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted)])
 
     async def _until_fate_is_known(self, old: str) -> None:
         """Wait until the state has all entries that count of this incarnation, whose key is gone.
