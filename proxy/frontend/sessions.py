@@ -168,7 +168,7 @@ class Sessions:
         timeout = timeout_ms / 1000
         then = self._time() + self._interval
         is_alive = then - contact.keep_alive_sent < max(least, timeout)
-        return is_alive and then - contact.ended < wait_of_others(timeout, contact.lease)
+        return is_alive and then - contact.ended_at < wait_of_others(timeout, contact.lease)
 
     def _all_are_kept(self, contact: Contact) -> bool:
         """Whether `is_kept` is true of the shortest timeout, and so of each."""
@@ -340,7 +340,7 @@ class Sessions:
         self._checked = _Check(now, contact.rank)
         actions = Actions([], [])
         # etcd may answer and take no entry, such as the one by which the sessions go on.
-        is_refused = now - contact.ended > OUTAGE
+        is_refused = now - contact.ended_at > OUTAGE
         if contact.silence > OUTAGE or contact.is_alone or is_refused:
             self._outage = True
         elif self._outage and self._all_are_kept(contact):  # before that, clients could not come back
@@ -367,8 +367,8 @@ class Sessions:
                 actions.to_close.append(session.connection)
                 session.connection = None
         if actions.to_close:
-            if contact.ended < now:
-                why = f"the sessions are not carried over after {now - contact.ended:.1f} s"
+            if contact.ended_at < now:
+                why = f"the sessions are not carried over after {now - contact.ended_at:.1f} s"
             else:
                 why = f"etcd has not answered a keep-alive for {now - contact.keep_alive_sent:.1f} s"
             log.warning("%s: closing the connections of %d sessions", why, len(actions.to_close))

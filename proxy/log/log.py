@@ -135,7 +135,7 @@ class Log:
             why=staleness.why,
             is_alone=staleness.standby.is_silent,
             is_copy=self.is_copy,
-            ended=incarnations.ended,
+            ended_at=incarnations.ended_at,
         )
 
     def status(self) -> LogStatus:

@@ -35,7 +35,7 @@ class _Former(NamedTuple):
     """An incarnation that has ended, while the log attaches sessions to it. Monotonic seconds."""
 
     keep_alive_sent: float
-    ended: float
+    ended_at: float
 
 
 class Incarnations:
@@ -75,9 +75,9 @@ class Incarnations:
         return min([*formers, self.registration.current.keep_alive_sent])
 
     @property
-    def ended(self) -> float:
+    def ended_at(self) -> float:
         """When that incarnation ended; infinity if it has not."""
-        return min((former.ended for former in self._former), default=math.inf)
+        return min((former.ended_at for former in self._former), default=math.inf)
 
     async def run(self) -> None:
         """Run one incarnation after the other, for ever."""
@@ -90,7 +90,7 @@ class Incarnations:
                 self._sessions.registered(incarnation.name)
                 self.appender.start(incarnation)
             self.ready.set()
-            await incarnation.ended()
+            await incarnation.until_over()
             former = _Former(incarnation.keep_alive_sent, self._context.environment.clock.monotonic())
             self._former.append(former)
             self.appender.stop()

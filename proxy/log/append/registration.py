@@ -85,7 +85,7 @@ class Incarnation:
         """Append nothing more: it is revoked."""
         self._over.set()
 
-    async def ended(self) -> None:
+    async def until_over(self) -> None:
         """Wait until it is over."""
         await self._over.wait()
 

@@ -314,7 +314,7 @@ class LogFollower:
                 except (TreeNotServable, NewBase) as error:
                     self._consumer.deliver(items[:index])
                     if isinstance(error, TreeNotServable):
-                        self.staleness.ended(str(error))
+                        self.staleness.give_up(str(error))
                     raise
         self._consumer.deliver(items)
 

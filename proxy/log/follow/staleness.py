@@ -136,7 +136,7 @@ class Staleness:
         if self._unfit is Freshness.LOADING:
             self._unfit = None
 
-    def ended(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         """No client may see the state any more."""
         self._unfit, self._why_gone = Freshness.GONE, why
         self._stopped("the tree in etcd is no longer served")

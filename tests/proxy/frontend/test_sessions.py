@@ -257,7 +257,7 @@ def test_while_etcd_takes_no_entry_no_session_ends(proxy: Proxy) -> None:
     proxy.begin()
     while proxy.now < 120.0:
         proxy.now += INTERVAL
-        contact = Contact(0.0, proxy.now, LEASE, 0, ended=100.0)
+        contact = Contact(0.0, proxy.now, LEASE, 0, ended_at=100.0)
         assert proxy.sessions.check(contact).to_append == []
     assert [time for _, _, time in proxy.pass_to(130.0)] == [124.5]
 
@@ -269,7 +269,7 @@ def test_an_outage_calls_off_an_end_that_is_not_in_the_log(proxy: Proxy) -> None
     (pending,) = proxy.appended
     was_wanted = pending.is_wanted
     proxy.now = 108.0
-    proxy.sessions.check(Contact(0.0, 108.0, LEASE, 0, ended=104.0))
+    proxy.sessions.check(Contact(0.0, 108.0, LEASE, 0, ended_at=104.0))
     assert (was_wanted, pending.is_wanted) == (True, False)
     proxy.answer(int(ErrorCode.SYSTEM_ERROR))
     assert [time for _, _, time in proxy.pass_to(130.0)] == [112.5]
@@ -308,7 +308,7 @@ def test_a_connection_is_closed_if_its_session_is_not_carried_over_in_time(
     session.ending = True
     for now, is_closed in ((closed_at - INTERVAL - 0.01, False), (closed_at - INTERVAL, True)):
         proxy.now = 100 + now
-        contact = Contact(0.0, proxy.now, LEASE, 0, ended=100.0)
+        contact = Contact(0.0, proxy.now, LEASE, 0, ended_at=100.0)
         assert proxy.sessions.is_kept(timeout_ms, contact) is not is_closed
         assert (proxy.sessions.check(contact).to_close == [connection]) is is_closed
 

@@ -107,12 +107,12 @@ async def test_until_sessions_are_carried_over_the_keep_alives_of_their_incarnat
     with mock.patch.object(one, "registered", registered):
         first = await registers_anew()
         second = await registers_anew()
-    assert before.ended == math.inf
+    assert before.ended_at == math.inf
     assert before.keep_alive_sent == first.keep_alive_sent == second.keep_alive_sent
-    assert first.ended == second.ended < math.inf
+    assert first.ended_at == second.ended_at < math.inf
     world.client(one).unreachable = False
     await until(lambda: two.log.machine.sessions[1].incarnation == one.log.incarnation)
-    await until(lambda: one.log.contact().ended == math.inf)
+    await until(lambda: one.log.contact().ended_at == math.inf)
     assert one.log.contact().keep_alive_sent > before.keep_alive_sent
     await world.check()
 

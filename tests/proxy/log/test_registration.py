@@ -199,7 +199,7 @@ async def test_a_lease_that_is_gone_ends_the_incarnation(registered: World) -> N
     assert not registration.current.is_over, "the end of another incarnation says nothing"
     registered.tasks.start(registration.keep_alive(bool), "keep alive")
     registered.store.advance(10)
-    await asyncio.wait_for(registration.current.ended(), 5)
+    await asyncio.wait_for(registration.current.until_over(), 5)
     await registration.revoke()
     await registration.register()
     assert registration.current.name != first

@@ -145,7 +145,7 @@ class World:
             case ["trust"]:
                 self.staleness.trust()
             case ["end"]:
-                self.staleness.ended("it was moved")
+                self.staleness.give_up("it was moved")
             case _:
                 raise AssertionError(words)
         self.staleness.judge()
