@@ -47,4 +47,4 @@ EXPOSE 2181 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["/opt/zketcd/bin/python", "/opt/zketcd/healthcheck.py"]
 # SIGTERM, which docker stop sends, drains: sessions live on for a reconnect to another proxy.
-ENTRYPOINT ["/opt/zketcd/bin/python", "-m", "serve"]
+ENTRYPOINT ["/opt/zketcd/bin/zketcd", "serve"]

@@ -38,6 +38,7 @@ def test_the_image_has_all_packages_and_the_command(tmp_path: Path) -> None:
         shutil.copytree(REPOSITORY / package, app / package, ignore=shutil.ignore_patterns("__pycache__"))
     assert "PYTHONPATH=/opt/zketcd/app" in dockerfile
     assert "\nCOPY deploy/debian/launcher /opt/zketcd/bin/zketcd\n" in dockerfile
+    assert '\nENTRYPOINT ["/opt/zketcd/bin/zketcd", "serve"]\n' in dockerfile
     launched = (REPOSITORY / "deploy" / "debian" / "launcher").read_text().splitlines()[-1]
     assert launched == 'exec /opt/zketcd/bin/python3 -P -m zketcd "$@"'
 

@@ -45,11 +45,9 @@ def entry() -> int:
     """What the installed command runs: `main`, with a standard output that may fail."""
     command = available().get(sys.argv[1]) if len(sys.argv) > 1 else None
     module = "" if command is None else command.module
-    serves = module == "serve.__main__"
-    if not serves:  # the server drains
-        signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGTERM, terminate)  # until the server, which drains, has another one
     # To the pipeline 1 means that trees differ, or cannot be moved. The server can do without `ready`.
-    failed = 2 if module.startswith("pipeline.") else 0 if serves else 1
+    failed = 2 if module.startswith("pipeline.") else 0 if module == "serve.__main__" else 1
     status = guarded(main, "zketcd", failed=failed)
     if status == TERMINATED:
         # To systemd an end by this signal is no failure. A container's first process ends with the exit code.

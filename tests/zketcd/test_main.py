@@ -1,5 +1,7 @@
 """`zketcd` as people type it: which program starts, with which arguments, and what is loaded for it."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -7,6 +9,7 @@ import pytest
 
 from cli.commands import COMMANDS
 from ctl import main as ctl
+from lab.servers.process import children_of
 from proxy.version import VERSION
 from tests.table import one_by_one
 from zketcd.__main__ import main
@@ -117,3 +120,31 @@ def test_a_full_disk_behind_standard_output(command: str, status: int) -> None:
         ended = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == status
     assert ended.stderr == "zketcd: cannot write to standard output: No space left on device\n"
+
+
+_STARTING = (
+    "import sys\n"
+    "import serve.__main__\n"
+    "from zketcd.__main__ import entry\n"
+    "serve.__main__.main = lambda *_: print(flush=True) or len(sys.stdin.read())\n"
+    "sys.exit(entry())\n"
+)
+
+
+@pytest.mark.long
+def test_sigterm_ends_a_server_that_has_just_started_as_the_first_process_of_a_container() -> None:
+    """The kernel ignored it there until the event loop ran, and the container was killed later."""
+    container = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*container, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no namespaces of process ids here")
+    command, pipe = [*container, sys.executable, "-c", _STARTING, "serve"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            os.kill(children_of(server.pid)[0], signal.SIGTERM)
+            status = server.wait(30)
+            assert server.stderr is not None
+            assert (status, server.stderr.read()) == (143, b"zketcd: terminated\n")
+        finally:
+            server.kill()
