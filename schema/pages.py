@@ -432,6 +432,7 @@ class StateValue(NamedTuple):
     checkpoints: tuple[tuple[int, int], ...]  # the most recent (entries, digest)
     budgets: BudgetsValue = NO_BUDGETS
     undone: tuple[range, ...] = ()  # zxids that restores of etcd have undone, ascending
+    paid_at: int = 0  # the zxid with which what was searched in vain is paid for; 0: it is already
 
 
 def encode_state(state: StateValue) -> bytes:
@@ -448,6 +449,7 @@ def encode_state(state: StateValue) -> bytes:
             "checkpoints": [[entries, f"{digest:016x}"] for entries, digest in state.checkpoints],
             **budgets,
             **undone,
+            **({"paid_at": state.paid_at} if state.paid_at else {}),
         }
     )
 
@@ -466,6 +468,7 @@ def decode_state(value: bytes) -> StateValue:
             tuple([(number(entries), int(text(digest), 16)) for entries, digest in members["checkpoints"]]),
             unpack_budgets(members["budgets"]) if "budgets" in members else NO_BUDGETS,
             tuple([range(number(first), number(end)) for first, end in members.get("undone", ())]),
+            number(members.get("paid_at", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error

@@ -56,6 +56,7 @@ def pages(machine: Machine, pause: Pause = NO_PAUSE) -> Captured:
         tuple(machine.checkpoints),
         machine.budgets.value,
         machine.undone,
+        paid_at if (paid_at := machine.transaction.paid_at) > machine.zxid else 0,
     )
     return Captured(
         cut(split_nodes((path, nodes[path]) for path in paths)),
@@ -90,6 +91,7 @@ def load(
     machine.checkpoints.extend(value.checkpoints)
     machine.budgets.load(value.budgets)
     machine.undone = value.undone
+    machine.transaction.paid_at = value.paid_at
     total = 0
     for page in join(node_pages):
         columns = NodePage(page)

@@ -83,4 +83,5 @@ class State:
         self.checkpoints = other.checkpoints
         self.budgets = other.budgets
         self.digest = other.digest
+        self.transaction.paid_at = other.transaction.paid_at
         self.transaction.work_on(self.tree, self.sessions, self.digest)

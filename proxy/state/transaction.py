@@ -37,6 +37,9 @@ _X509 = int(Rules.X509)
 _SASL = int(Rules.SASL)
 
 _SHORT_ACL = 8
+#: Nodes that may be searched in vain at once; so many more for each further request.
+IN_VAIN = 1 << 15
+IN_VAIN_PER_REQUEST = 2
 
 SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 _SYSTEM_PATH = f"/{SYSTEM}"
@@ -80,8 +83,10 @@ class Transaction:
         "events",
         "identities",
         "nodes",
+        "paid_at",
         "parts",
         "pause",
+        "searched",
         "sender",
         "session_id",
         "tree",
@@ -108,6 +113,9 @@ class Transaction:
         self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
         self.ttl_nodes_deleted = 0
         self.identities: Identities = ()  # of the session's connection
+        self.searched = 0  # nodes that the request has searched, whatever its bytes
+        #: The zxid with which requests have paid for all that was searched in vain.
+        self.paid_at = 0
         # The last short ACL that was expanded, and for whom: `auth` may stand for very many identities.
         self._expanded: tuple[tuple[Acl, ...], Identities, frozenset[str], Rights] = (), (), frozenset(), OPEN
         self.work_on(tree, sessions, digest)
@@ -129,6 +137,7 @@ class Transaction:
         """Take the place of another kind of transaction, also between two requests of an entry."""
         self.sender = former.sender
         self.parts = former.parts
+        self.paid_at = former.paid_at
         self.pause = former.pause
         self.watched = former.watched
         self.deleted_ephemerals = former.deleted_ephemerals
@@ -163,6 +172,11 @@ class Transaction:
         warnings = self.warnings if self.wants_reply else []  # only the sender logs them
         enforce = self.sender.enforces_quota
         check(self.tree.quotas, path, count, size, warnings, enforce=enforce, pause=self.pause)
+
+    @property
+    def may_search(self) -> int:
+        """Nodes that the request may still search, though it may be in vain."""
+        return IN_VAIN - max(0, self.paid_at - self.zxid) * IN_VAIN_PER_REQUEST - self.searched
 
     def session(self) -> Session:
         """The session of the request."""
@@ -322,6 +336,7 @@ class Transaction:
 
     def commit(self) -> None:
         """Keep the changes of the request."""
+        self.searched = 0
         if self._quota_changes:
             for count, *change in self.pause.each(self._quota_changes):
                 count(self.pause, *change)
@@ -334,6 +349,9 @@ class Transaction:
 
     def rollback(self) -> None:
         """Undo all changes of the request. For the digest, the touched nodes are hashed again."""
+        if self.searched:
+            self.paid_at = max(self.paid_at, self.zxid) + -(-self.searched // IN_VAIN_PER_REQUEST)
+            self.searched = 0
         if self._undo:
             for undo, *former in self.pause.each(self._undo[::-1]):
                 undo(self, *former)

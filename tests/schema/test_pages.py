@@ -267,6 +267,7 @@ def test_a_state_is_readable_and_in_one_order() -> None:
     assert list(members["applied"]) == ["a", "b"]
     restored = json.loads(encode_state(_STATE._replace(undone=(range(6, 9), range(10, 20)))))
     assert restored["undone"] == [[6, 9], [10, 20]]
+    assert json.loads(encode_state(_STATE._replace(paid_at=9)))["paid_at"] == 9
 
 
 def test_a_state_with_a_member_of_another_type_is_refused() -> None:
@@ -278,6 +279,7 @@ def test_a_state_with_a_member_of_another_type_is_refused() -> None:
         "applied": [[1], {"a": "1"}],
         "checkpoints": [3, [[1]], [[1, 2]], [[1, "x"]]],
         "undone": [3, [3], [[1]], [[1, "2"]], [[1, 2, 3]]],
+        "paid_at": ["5", None],
     }
     for name, values in wrong.items():
         for value in values:

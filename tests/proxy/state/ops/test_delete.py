@@ -16,10 +16,12 @@ from lab.oracle.requests import (
     SetData,
 )
 from proof.naive import Answer
+from proxy.state import transaction
+from proxy.state.ops import remove_recursive
 from proxy.state.ops.remove_recursive import MOST
 from schema.entry import Kind, NodeDue, Request, encode_node_due
 from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
-from tests.proxy.state.world import World, assert_sound
+from tests.proxy.state.world import World, assert_sound, reloaded
 
 # -- removeRecursive -----------------------------------------------------------------------------------------
 
@@ -54,6 +56,41 @@ def test_more_than_the_bound_is_refused_whatever_the_limit() -> None:
     assert world.machine.zxid == zxid + 3
     assert not any(path.startswith("/open") for path in world.nodes)
     assert_sound(world.machine)
+
+
+def _below(world: World, path: str, count: int) -> None:
+    do(world, Multi((Create(path), *(Create(f"{path}/{number}") for number in range(count - 1)))))
+
+
+def test_the_parts_of_a_multi_share_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remove_recursive, "MOST", 20)
+    world = room()
+    for name in "abc":
+        _below(world, f"/{name}", 10)
+    both, all_three = (Multi(tuple(RemoveRecursive(f"/{name}") for name in names)) for names in ("ab", "abc"))
+    (refused,) = do(world, all_three)
+    assert (refused.failed_at, refused.code) == (2, ErrorCode.NOT_EMPTY)
+    assert "/a/1" in world.nodes
+    do(world, both)
+    assert "/a" not in world.nodes
+
+
+def test_what_fails_is_not_searched_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A multi of 240 bytes had all proxies delete 80,000 nodes and undo that, each time it was sent."""
+    monkeypatch.setattr(transaction, "IN_VAIN", 100)
+    world = room()
+    _below(world, "/a", 30)
+    failing = Multi((RemoveRecursive("/a"), Delete("/none")))
+    answers = [do(world, failing)[0] for _ in range(5)]
+    assert [answer.failed_at for answer in answers] == [1, 1, 1, 0, 0]
+    assert do(world, RemoveRecursive("/a")) == [ErrorCode.NOT_EMPTY]
+    loaded = reloaded(world.machine)
+    for machine in (world.machine, loaded):
+        assert machine.transaction.paid_at > machine.zxid
+    do(world, *(SetData("/open") for _ in range(15)))
+    _below(world, "/b", 8)
+    assert do(world, RemoveRecursive("/b"), RemoveRecursive("/a")) == [Answer()] * 2
+    assert do(world, *(RemoveRecursive("/none") for _ in range(100))) == [ErrorCode.NO_NODE] * 100
 
 
 # -- what is due ---------------------------------------------------------------------------------------------
