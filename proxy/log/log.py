@@ -110,6 +110,7 @@ class Log:
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_disagreement: Disagreement | None = None
+        self._throttled_log = ThrottledLog(log, clock)
         self._about_path = LogsByPath(partial(ThrottledLog, log, clock))
 
     @property
@@ -473,7 +474,7 @@ class Log:
         if found == self._last_disagreement:
             return  # each entry of that proxy has the digest, until its next checkpoint
         self._last_disagreement = found
-        log.error(
+        self._throttled_log.error(
             "proxy %s says that after %d entries its digest was %016x; ours was %016x",
             found.incarnation,
             found.checkpoint,
