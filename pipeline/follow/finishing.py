@@ -141,7 +141,7 @@ async def _put(etcd: Etcd, keys: Keyspace, request: Put) -> None:
 
 async def _finished(etcd: Etcd, keys: Keyspace, request: Put, within: float) -> bool:
     heard, zxid, revision = time.monotonic(), -1, 0
-    told = heard
+    told = heard - _TELL_EVERY  # the follower has waited for a while when it says so
     while True:
         position = await position_of(etcd, keys)
         if position is not None and position.finished:

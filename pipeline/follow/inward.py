@@ -1,7 +1,6 @@
 """The loop that keeps a tree in etcd level with a ZooKeeper, up to the cut-over."""
 
 import asyncio
-import time
 import zlib
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ from schema.keys import Keyspace
 from schema.zxids import epoch_begun_at
 
 _ENTRY_BYTES = 256 << 10  # of an entry, unless one transaction needs more
-_TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
 # By its clients: sessions end as these go to the tree, and a ZooKeeper deletes due containers by itself.
 _NO_CHANGES = (OpCode.ERROR, OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.DELETE_CONTAINER)
 
@@ -169,10 +167,10 @@ class _Following:
 
     def _print_writers(self, wanted: int) -> None:
         """Report that the cut-over waits, if it has waited for a while."""
-        now = time.monotonic()
+        now = self._options.clock.monotonic()
         if self._machine.zxid < wanted or self._grows is None:
             self._grows = now
-        elif now - self._grows > _TELL_AFTER:
+        elif now - self._grows > self._options.tell_after:
             print_writers(self._machine.zxid)
             self._grows, self._waits = now, True
 
@@ -192,11 +190,11 @@ class _Following:
         try:
             found = self._tail.read()
         except (Unsettled, BadFile, FileNotFoundError) as error:
-            now = time.monotonic()
+            now = self._options.clock.monotonic()
             self._wrong = now if self._wrong is None else self._wrong
             if now - self._wrong > self._source.log_timeout:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
-            if now - self._wrong > _TELL_AFTER and str(error) != self._told:
+            if now - self._wrong > self._options.tell_after and str(error) != self._told:
                 self._told = str(error)
                 print_progress(f"waiting: {error}")
             return None
@@ -240,7 +238,7 @@ class _Following:
 
     async def _finish(self) -> int:
         """The cut-over: a new epoch, as a new leader begins one; sessions end unless they are kept."""
-        seconds = time.time()
+        seconds = self._options.clock.time()
         zxid = epoch_begun_at(seconds, self._machine.zxid)
         now = int(seconds * 1000)
         sessions = len(self._machine.sessions)

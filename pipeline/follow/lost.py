@@ -6,7 +6,6 @@ Until the source is sealed, its proxies may serve clients as well as the copy's 
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Callable, Iterator
 
 from archive.files.moment import shown
@@ -28,6 +27,7 @@ from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
 from proxy.state.level import UnknownLevel
 from proxy.state.recording import Recorded, What, keep_changes
+from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from schema.entry import Request
 from schema.keys import Keyspace
@@ -49,7 +49,9 @@ async def answers(etcd: Etcd, keys: Keyspace) -> bool:
     return False
 
 
-async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | None = None) -> Position:
+async def promote(
+    etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | None = None, clock: Clock = HOST.clock
+) -> Position:
     """Complete the copy as it is, in a new epoch of zxids, without sessions; or see that it is complete.
 
     `named`: the source as the command line names it. Whichever follower runs is stopped by the fence. Raises
@@ -73,7 +75,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | 
         f"{position.source} is lost: its last change here has zxid 0x{position.zxid:x}, of"
         f" {shown(position.origin.clock)}, after {position.origin.entries} entries of its log"
     )
-    seconds = time.time()
+    seconds = clock.time()
     now = int(seconds * 1000)
     sessions = len(machine.sessions)
     changes = Ends(machine)

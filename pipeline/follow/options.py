@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
 from proxy.etcd.status_poller import ReadMetrics
+from proxy.support.environment import HOST, Clock
 
 
 class Options(NamedTuple):
@@ -21,6 +22,8 @@ class Options(NamedTuple):
     standby_within: int = 0  # seconds for which the source's proxies may serve without a sign of life
     read_metrics: ReadMetrics | None = None  # of the tree's etcd, which say what room it has
     # What no option of the command line sets.
+    clock: Clock = HOST.clock
+    tell_after: float = 2.0  # seconds; a shorter wait for a ZooKeeper's log is not reported
     answer_within: float = 10.0  # seconds that a running follower has to answer: it may be writing a new base
     # Changes (of a ZooKeeper: transactions) in an entry of the copy, unless one of the source needs more. At
     # 20,000 changes a second over a link of 100 ms an entry has to have 3,000.

@@ -5,11 +5,10 @@ import itertools
 import random
 import shutil
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -17,7 +16,7 @@ from codec import snapshot_file
 from codec.constants import OpCode
 from codec.longs import signed
 from lab.fakes.clock import FakeClock
-from lab.fakes.etcd import FakeEtcdClient
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.client import Client
 from lab.oracle.requests import (
     EPHEMERAL,
@@ -35,15 +34,16 @@ from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd import load
-from pipeline.follow import finishing, inward
+from pipeline.follow import finishing
 from pipeline.follow.applying import Changes
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.inward import Directory, follow
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Stuck
-from pipeline.follow.tail import Found, Tail, Unsettled
-from pipeline.follow.target import TargetTree, position_of, resume
+from pipeline.follow.tail import Unsettled
+from pipeline.follow.target import position_of, resume
 from pipeline.table import SessionRow
+from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -101,16 +101,13 @@ async def test_level_then_finished(
         await followed(etcd, folder)
 
 
-async def test_zxids_go_on_above_those_of_an_earlier_cut_over(
-    etcd: FakeEtcdClient, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_zxids_go_on_above_those_of_an_earlier_cut_over(etcd: FakeEtcdClient, folder: Path) -> None:
     """The source is in its first epoch each time, and clients have seen what followed the first cut-over."""
     clock = FakeClock(1.8e9)
-    monkeypatch.setattr(inward, "time", clock)
-    assert await followed(etcd, folder, finish=True) == DONE
+    assert await followed(etcd, folder, finish=True, clock=clock) == DONE
     first = (await served(etcd)).zxid
     clock.now += 60
-    assert await followed(etcd, folder, finish=True, overwrite=True) == DONE
+    assert await followed(etcd, folder, finish=True, overwrite=True, clock=clock) == DONE
     second = (await served(etcd)).zxid
     assert second >> 32 > first >> 32
     assert (await load.begin(etcd, KEYS, overwrite=True)).zxid >= second  # so an import goes on above it
@@ -196,21 +193,29 @@ async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
 
 
-@contextmanager
-def _written_to(folder: Path) -> Iterator[None]:
-    """Its log, which ends at zxid 5 before, has always grown again when one looks."""
-    append, zxids = TargetTree.append, itertools.count(6)
+class Written(FakeEtcdClient):
+    """A follower's etcd. Something happens behind each Txn that puts its position."""
+
+    def __init__(self, store: FakeEtcd, happens: Callable[[], object]) -> None:
+        super().__init__(store)
+        self.happens = happens
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        result = await super().txn(txn, timeout)
+        if any(isinstance(op, Put) and op.key == KEYS.follows for op in txn.success):
+            self.happens()
+        return result
+
+
+def written_to(etcd: FakeEtcdClient, folder: Path) -> Written:
+    """The log, which ends at zxid 5 before, has always grown again when a follower looks."""
+    zxids = itertools.count(6)
 
     def grow() -> None:
         write_log(folder / "version-2", *creates(next(zxids), 1))
 
-    async def amid_writes(self: TargetTree, *arguments: Any) -> None:
-        await append(self, *arguments)
-        grow()
-
     grow()
-    with mock.patch.object(TargetTree, "append", amid_writes):
-        yield
+    return Written(etcd.store, grow)
 
 
 async def test_level_amid_writes(
@@ -220,35 +225,50 @@ async def test_level_amid_writes(
         return "still written to" in capsys.readouterr().err
 
     assert await followed(etcd, folder, until_level=True) == DONE
-    with _written_to(folder):
-        assert await followed(etcd, folder, until_level=True, zxid=9, timeout=60.0) == DONE
-        assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
-        with mock.patch.object(inward, "_TELL_AFTER", 0.0):
-            assert await followed(etcd, folder, finish=True, timeout=0.5, answer_within=0.0) == NOT_LEVEL
-            capsys.readouterr()
-            finish = asyncio.create_task(followed(etcd, folder, finish=True, timeout=60.0, answer_within=0.0))
-            await eventually(told, "it says why it waits")
-    assert await finish == DONE  # the log does not grow any more
+    amid = written_to(etcd, folder)
+    assert await followed(amid, folder, until_level=True, zxid=9, timeout=60.0) == DONE
+    assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
+    options: dict[str, Any] = {"finish": True, "answer_within": 0.0, "tell_after": 0.0}
+    assert await followed(amid, folder, timeout=0.5, **options) == NOT_LEVEL
+    capsys.readouterr()
+    finish = asyncio.create_task(followed(amid, folder, timeout=60.0, **options))
+    await eventually(told, "it says why it waits")
+    amid.happens = bool  # the log does not grow any more
+    assert await finish == DONE
+
+
+async def test_a_follower_that_waits_for_the_end_of_the_log_says_so_to_the_command_that_asks(
+    etcd: FakeEtcdClient, folder: Path
+) -> None:
+    async def waits() -> bool:
+        found = await finishing.asked(etcd, KEYS)
+        return found is not None and found[0].waits
+
+    assert await followed(etcd, folder, until_level=True) == DONE
+    amid = written_to(etcd, folder)
+    running = asyncio.create_task(followed(amid, folder, tell_after=0.0))
+    finish = asyncio.create_task(followed(FakeEtcdClient(etcd.store), folder, finish=True))
+    await eventually(waits, "it says that it waits", 60)
+    amid.happens = bool
+    assert await asyncio.wait_for(finish, 60) == await asyncio.wait_for(running, 60) == DONE
 
 
 async def test_the_command_that_asks_says_that_the_log_is_still_written_to(
-    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may run on another host than the follower."""
 
     async def told() -> bool:
         return "still written to" in capsys.readouterr().err
 
-    monkeypatch.setattr(inward, "print_writers", lambda _zxid: None)  # the follower's own line
-    monkeypatch.setattr(inward, "_TELL_AFTER", 0.0)
-    monkeypatch.setattr(finishing, "_ANSWERED_EVERY", 0.0)
-    monkeypatch.setattr(finishing, "_TELL_EVERY", 0.0)
     assert await followed(etcd, folder, until_level=True) == DONE
-    with _written_to(folder):
-        running = asyncio.create_task(followed(etcd, folder))
-        finish = asyncio.create_task(followed(FakeEtcdClient(etcd.store), folder, finish=True))
-        await eventually(told, "it says why it waits", 60)
-    assert await asyncio.wait_for(finish, 60) == await asyncio.wait_for(running, 60) == DONE
+    finish = asyncio.create_task(followed(FakeEtcdClient(etcd.store), folder, finish=True))
+    follower = finishing.Answering(etcd, KEYS)
+    await eventually(lambda: follower.wanted(waits=True), "it asks", 60)
+    await eventually(told, "it says why it waits", 60)
+    finish.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await finish
 
 
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:
@@ -263,34 +283,32 @@ async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> N
 
 
 async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
-    etcd: FakeEtcdClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+    etcd: FakeEtcdClient, folder: Path
 ) -> None:
     """An append waits while etcd is away. The first look at a torn file after that must not end it."""
     log_timeout, clock = 30.0, FakeClock()
     assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(6, 2))
-    append, read = TargetTree.append, Tail.read
-    appended, torn, right = (asyncio.Event() for _ in range(3))
+    whole = write_log(folder / "version-2", *creates(8, 1), padding=0)
+    entries = whole.read_bytes()
+    whole.unlink()
 
-    async def slowly(tree: TargetTree, *arguments: Any) -> None:
+    def slowly() -> None:
         clock.now += 2 * log_timeout
-        await append(tree, *arguments)
-        appended.set()
+        whole.write_bytes(entries[:-1])
 
-    def torn_once(tail: Tail) -> Found:
-        if appended.is_set() and not torn.is_set():
-            torn.set()
-            raise Unsettled("an entry is torn")
-        found = read(tail)
-        if torn.is_set():
-            right.set()
-        return found
+    async def is_at(zxid: int) -> bool:
+        position = await position_of(etcd, KEYS)
+        return position is not None and position.zxid == zxid
 
-    monkeypatch.setattr(TargetTree, "append", slowly)
-    monkeypatch.setattr(Tail, "read", torn_once)
-    monkeypatch.setattr(inward, "time", clock)
-    following = asyncio.create_task(followed(etcd, folder, log_timeout=log_timeout))
-    await asyncio.wait_for(right.wait(), 60)
+    slow = Written(etcd.store, slowly)
+    following = asyncio.create_task(followed(slow, folder, log_timeout=log_timeout, clock=clock))
+    await eventually(lambda: is_at(7), "it has appended", 60)
+    looks = clock.looks
+    await eventually(lambda: asyncio.sleep(0, clock.looks > looks), "it has looked at the torn file", 60)
+    slow.happens = bool
+    whole.write_bytes(entries)
+    await eventually(lambda: is_at(8), "it goes on", 60)
     following.cancel()
     with pytest.raises(asyncio.CancelledError):
         await following

@@ -16,8 +16,8 @@ from lab.fakes.etcd import FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import lost, target
 from pipeline.follow import retrying as retrying_module
+from pipeline.follow import target
 from pipeline.follow.copying import follow
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import list_lost, promote, seal_source
@@ -57,10 +57,7 @@ async def listed(world: World) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines]
 
 
-async def test_the_copy_goes_on_without_the_source(
-    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lost, "time", FakeClock(1.8e9))
+async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     session = world.tree.session("a")
     await world.write(1)
     await world.tree.send(
@@ -74,7 +71,7 @@ async def test_the_copy_goes_on_without_the_source(
             asked(session, zk.set_acl("/n3", (Acl(1, "world", "anyone"),), -1)),
         ],
     )
-    await promote(world.etcd, KEYS, Limits())
+    await promote(world.etcd, KEYS, Limits(), clock=FakeClock(1.8e9))
     told = capsys.readouterr().out
     assert re.match(
         r"etcd://one/t is lost: its last change here has zxid 0x7, of 20\S+Z, after 7 entries", told
