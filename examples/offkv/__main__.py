@@ -1,10 +1,12 @@
-"""`python -m examples.offkv HOST:PORT`: run the list of liboffkv's contract, print what passes and what not.
+"""`python -m examples.offkv HOST:PORT ...`: run liboffkv's contract, print what passes and what not.
 
 Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong usage and for a server that cannot be reached.
 """
 
+import argparse
 import asyncio
 import json
+import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,14 +18,14 @@ from bench.scenarios import Table, markdown
 from bench.servers import ETCD_OPTIONS
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
-from examples.servers import add_servers, check_servers, servers_of
 from lab.client.session import Address, ConnectionLost
-from lab.servers import BinaryMissing, EtcdServer, StartFailed
+from lab.servers import BinaryMissing, EtcdServer, StartFailed, ZketcdServer, ZooKeeperServer
 from proxy.etcd.model import EtcdError
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
 _ETCD = "etcd"
+_ADDRESS = re.compile(r"(?:([^=]+)=)?\[?([^\[\]=]+)\]?:([0-9]{1,5})")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,26 +34,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m examples.offkv",
         description="Check liboffkv's contract, line by line.",
     )
-    add_servers(parser)
+    parser.add_argument("servers", nargs="*", type=_server, metavar="[LABEL=]HOST:PORT")
+    parser.add_argument("--start", action="store_true", help="start zketcd, real ZooKeeper and an etcd")
     parser.add_argument(
         "--etcd",
         metavar="URL",
-        help="run directly on this etcd too, as liboffkv does there; --start starts one for that",
+        help="run directly on this etcd too, as liboffkv does there",
     )
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the results go as well")
     options = parser.parse_args(arguments)
-    check_servers(parser, options)
+    if options.start == bool(options.servers):
+        parser.error("give servers' addresses or --start, and not both")
     facts = machine()
     try:
         with ExitStack() as stack:
             systems: dict[str, Sequence[Address | str]] = {
-                each.label: each.addresses for each in servers_of(stack, options)
+                label: [address] for label, address in options.servers
             }
-            if options.start and not options.etcd:
-                options.etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS)).endpoint
+            if options.start:
+                systems = _started(stack)
             if options.etcd:
                 systems[_ETCD] = [options.etcd]
-            root = f"{options.below}/offkv-{secrets.token_hex(4)}"
+            root = f"/offkv-{secrets.token_hex(4)}"
             verdicts = {
                 label: asyncio.run(check_all(addresses, root)) for label, addresses in systems.items()
             }
@@ -73,6 +77,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         options.json.write_text(json.dumps(_document(facts, verdicts), indent=1) + "\n")
     return 1 if failures else 0
+
+
+def _server(value: str) -> tuple[str, Address]:
+    """An argparse type."""
+    found = _ADDRESS.fullmatch(value)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{value!r} is not [LABEL=]HOST:PORT")
+    label, host, port = found.groups()
+    return label or value, Address(host, int(port))
+
+
+def _started(stack: ExitStack) -> dict[str, Sequence[Address | str]]:
+    """Servers that live as long as the stack. Raises what lab.servers raises."""
+    etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
+    zketcd = stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0))
+    zookeeper = stack.enter_context(ZooKeeperServer(max_client_connections=0))
+    return {
+        "zketcd": [Address("127.0.0.1", zketcd.port)],
+        "ZooKeeper": [Address("127.0.0.1", zookeeper.port)],
+        _ETCD: [etcd.endpoint],
+    }
 
 
 def _document(facts: Mapping[str, object], verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:

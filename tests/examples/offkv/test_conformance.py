@@ -26,10 +26,10 @@ def test_the_three_systems_side_by_side(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """zketcd and ZooKeeper pass all lines; directly on etcd it is as the page says, in other requests."""
-    arguments = [f"zketcd={zketcd_server.address}", "--beside", f"zk={zookeeper_server.address}"]
+    arguments = [f"zketcd={zketcd_server.address}", f"zk={zookeeper_server.address}"]
     document = tmp_path / "offkv.json"
     etcd = ["--etcd", etcd_server.endpoint, "--json", str(document)]
-    assert command.main([*arguments, *etcd, "--below", "/offkv"]) == 0
+    assert command.main([*arguments, *etcd]) == 0
     printed = capsys.readouterr()
     known = len([line for line in LINES if line.on_etcd is not None])
     assert f"{3 * len(LINES) - known} of {3 * len(LINES)} lines pass; {known} are known to" in printed.out
