@@ -1,7 +1,8 @@
 """Applies transactions of ZooKeeper to the state machine's state, and collects the changes.
 
 The rules are those of DataTree.processTxn, on a tree that is exactly the one after the previous transaction.
-A transaction that does not fit does not belong to this tree: that is an error.
+A transaction that does not fit does not belong to this tree: that is an error here. pipeline.formats.replay
+has to pass over it, since a snapshot may contain its effects already.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 A server writes a snapshot while it applies transactions. So the snapshot may already contain effects of the
 first transactions of the log. ZooKeeper's rules for this are followed exactly; they make every snapshot
-right.
+right. `follow` goes on from such a state with pipeline.follow.applying, which takes no transaction twice.
 """
 
 from collections import defaultdict

@@ -2,6 +2,9 @@
 
 Written from ZooKeeper's PrepRequestProcessor, DataTree and ZooKeeperServer, not from proxy/. It knows no log.
 
+It is given all requests in order, and has all that zketcd has. proof.history.model is another one, for a
+search that does not know the order: it can go back, takes zxids that are not known, and has less.
+
 `requests`   what clients ask for, and answers
 `znode`      a node
 `zookeeper`  the tree, the sessions, and what each request does
