@@ -36,12 +36,18 @@ sys.modules["cramjam"] = module
 _HISTORIES = """
 from proxy.state.auth.ip import IP
 from proxy.state.auth.names import is_name
+from proxy.state.budgets import Budgets
 from proxy.state.quotas import read_limits
+from schema.budgets import Rule
 from tests.proxy.state.long_history import long_history
 digits = list(filter(str.isdecimal, map(chr, range(0x110000))))
 print([digit for digit in digits if IP.is_valid("1.2.3." + digit)])
 print([digit for digit in digits if is_name("1." + digit + "=a")])
 print([digit for digit in digits if read_limits(b"count=" + digit.encode())])
+budgets = [Budgets() for _ in range(0xA0, 0xD800)]
+for code, budget in enumerate(budgets, 0xA0):
+    budget.set(Rule("/" + chr(code), 1, 0), "a", 0)
+print([budget.hash() for budget in budgets])
 for seed in (11, 12, 13):
     print(long_history(seed))
 """
