@@ -254,10 +254,9 @@ class Connection:
             if problem is not None:
                 return problem
 
-    def receive_rest(self, deadline: float | None = None) -> bytes:
-        """Return everything that comes until the server closes or `deadline` (time.monotonic()) passes."""
-        if deadline is None:
-            deadline = time.monotonic() + self.timeout
+    def receive_rest(self) -> bytes:
+        """Return everything that comes until the server closes, or the timeout passes."""
+        deadline = time.monotonic() + self.timeout
         while self._fill(deadline) is None:
             pass
         rest = bytes(self._pending)

@@ -291,17 +291,3 @@ class Relays:
             if not self._pipe.poll(_TIMEOUT):
                 raise TimeoutError("the relays' process does not answer")
             return self._pipe.recv()
-
-
-class DelayingRelay(Relays):
-    """Makes the server on 127.0.0.1:`port` far away: every byte takes `delay` seconds each way."""
-
-    def __init__(self, port: int, delay: float) -> None:
-        super().__init__()
-        self.port = self.listen("near", "far", port)
-        self.change(dict.fromkeys((("near", "far"), ("far", "near")), Quality(latency=delay)))
-
-    @property
-    def endpoint(self) -> str:
-        """For `--etcd`."""
-        return f"http://127.0.0.1:{self.port}"

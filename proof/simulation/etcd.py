@@ -365,14 +365,9 @@ class Cluster:
         self.check()
         self._wake_watches()
 
-    def break_streams(self, host: str = "") -> int:
-        """Cut all streams, or those of one host; how many there were."""
-        calls = [
-            call
-            for member in self.members
-            for call in member.calls
-            if call.is_stream and host in ("", call.host.name)
-        ]
+    def break_streams(self) -> int:
+        """Cut all streams; how many there were."""
+        calls = [call for member in self.members for call in member.calls if call.is_stream]
         for call in calls:
             call.lose()
         return len(calls)

@@ -105,8 +105,7 @@ def log_of_table(client: KazooClient, path: str) -> list[LogEntry]:
 class Writer:
     """Inserts numbered blocks on one replica, each until it is acknowledged."""
 
-    def __init__(self, number: int, replica: ClickHouseServer, timeout: float = 90.0) -> None:
-        """`timeout`: for how many seconds a block is tried."""
+    def __init__(self, number: int, replica: ClickHouseServer) -> None:
         self.number = number
         #: How many were acknowledged.
         self.blocks = 0
@@ -116,7 +115,6 @@ class Writer:
         #: The test has failed: the block that is on its way is not waited for.
         self.given_up = False
         self._replica = replica
-        self._timeout = timeout
 
     def run(self) -> None:
         """Insert until `ended` is set; the block that is on its way then is finished."""
@@ -134,9 +132,7 @@ class Writer:
     def send(self, block: int) -> None:
         """Insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once."""
         rows = f"('2020-01-01', {self.number}, {block}, 1)"
-        wait_until(
-            lambda: self.given_up or try_insert(self._replica, rows), "a block is taken", self._timeout
-        )
+        wait_until(lambda: self.given_up or try_insert(self._replica, rows), "a block is taken", 90)
 
 
 @contextmanager
@@ -157,17 +153,16 @@ def writing(writers: Sequence[Writer]) -> Iterator[None]:
             future.result()
 
 
-def wait_for_progress(writers: Sequence[Writer], timeout: float = 90.0) -> None:
+def wait_for_progress(writers: Sequence[Writer]) -> None:
     """Wait until each has had a few more blocks acknowledged."""
     goals = [(writer, writer.blocks + 5) for writer in writers]
-    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout)
+    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", 90)
 
 
-def check(writers: Sequence[Writer], replicas: Replicas, timeout: float = 60.0) -> None:
+def check(writers: Sequence[Writer], replicas: Replicas) -> None:
     """Wait until both replicas have every block that was acknowledged, once, and nothing else."""
     wait_for_rows(
         replicas,
         "SELECT writer, block, count() FROM t GROUP BY writer, block ORDER BY writer, block",
         "\n".join(f"{w.number}\t{block}\t1" for w in writers for block in range(w.blocks)),
-        timeout,
     )

@@ -20,7 +20,7 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, UpgradableServer, wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused, replicas_at
 from lab.servers.process import ServerProcess
-from lab.servers.relay import DelayingRelay
+from lab.servers.relay import Quality, Relays
 from tests.clients.clickhouse_tables import (
     ON_ALL,
     Replicas,
@@ -79,8 +79,9 @@ ALL_ROWS = "SELECT * FROM t ORDER BY day, writer, block, row"
 
 
 def test_a_table_can_be_created_as_soon_as_a_server_far_from_its_zookeeper_has_started(pair: Pair) -> None:
-    with DelayingRelay(pair[0].port, 0.05) as far, ExitStack() as stack:
-        server = ClickHouseServer(far.port, replica="replica-1")
+    with Relays() as relays, ExitStack() as stack:
+        relays.change(dict.fromkeys((("near", "far"), ("far", "near")), Quality(latency=0.05)))
+        server = ClickHouseServer(relays.listen("near", "far", pair[0].port), replica="replica-1")
         server.join((server,))
         stack.enter_context(server)
         server.query(

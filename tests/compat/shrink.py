@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 from tests.compat.script import Script
 
+_SECONDS = 60.0
 
-def shrink(script: Script, differs: Callable[[Script], bool], seconds: float = 60.0) -> Script:
+
+def shrink(script: Script, differs: Callable[[Script], bool]) -> Script:
     """Leave out ever smaller chunks, the last first, as long as the rest differs and there is time."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _SECONDS
     size = max(len(script) // 2, 1)
     while True:
         end = len(script)
