@@ -2,16 +2,15 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer, wait_until
-from lab.servers.process import REPOSITORY, lives
+from lab.servers.process import lives
 from tests.faults.conftest import Start
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +42,9 @@ def test_neither_outlives_the_other_and_both_start_again_with_all_data(start: St
         client.close()
 
 
-def test_tools_find_it_by_its_data_directory(start: Start, tmp_path: Path) -> None:
+def test_tools_find_it_by_its_data_directory(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     proxy = start(None)
     with Client(proxy.port) as client:
         client.create("/a", b"data")
@@ -51,8 +52,8 @@ def test_tools_find_it_by_its_data_directory(start: Start, tmp_path: Path) -> No
     assert f"etcd of --data-dir {proxy.data_dir}, " in proxy.log_text()
 
     def run(*command: str) -> str:
-        words = [sys.executable, "-m", "zketcd", *command]
-        return subprocess.run(words, check=True, capture_output=True, text=True, cwd=REPOSITORY).stdout
+        assert main(command) == 0
+        return capsys.readouterr().out
 
     assert run("get", "/a", *there).startswith("data\n")
     assert "backed up" in run("backup", str(tmp_path / "backups"), *there)

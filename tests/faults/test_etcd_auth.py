@@ -5,8 +5,6 @@ import base64
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -63,7 +61,9 @@ def forgetful_etcd() -> Iterator[EtcdServer]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_user_of_one_prefix_needs_no_other_right(start: Start, version: str) -> None:
+def test_a_user_of_one_prefix_needs_no_other_right(
+    start: Start, version: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """From 3.5.28 to 3.5.31 etcd tells its status to root alone."""
     admin_port = free_port()
     options = {"prefix": _PREFIX, "etcd_user": "tenant", "etcd_password": "secret"}
@@ -73,16 +73,18 @@ def test_a_user_of_one_prefix_needs_no_other_right(start: Start, version: str) -
             client.create("/a")
             client.sync()
         wait_until(lambda: _metric(admin_port, _DATABASE) > 0, "etcd's size")
-        command = [sys.executable, "-m", "zketcd", "check", "--etcd", etcd.endpoint, "--prefix", _PREFIX]
-        command += ["--etcd-user", "tenant", "--listen", f"127.0.0.1:{free_port()}"]
-        environment = {**os.environ, "ZKETCD_ETCD_PASSWORD": "secret"}
-        checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        monkeypatch.setenv("ZKETCD_ETCD_PASSWORD", "secret")
+        command = ["check", "--etcd", etcd.endpoint, "--prefix", _PREFIX, "--etcd-user", "tenant"]
+        main([*command, "--listen", f"127.0.0.1:{free_port()}"])
+        checked = capsys.readouterr().out
         for found in (f"etcd {version}", "it has a leader", "of 2048 MiB", "may be read and written"):
-            assert found in checked.stdout
+            assert found in checked
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_user_of_one_prefix_sees_that_etcd_is_full(start: Start, version: str) -> None:
+def test_a_user_of_one_prefix_sees_that_etcd_is_full(
+    start: Start, version: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Another program has filled it: no append of the proxy has been refused."""
     admin_port = free_port()
     options = {"prefix": _PREFIX, "etcd_user": "tenant", "etcd_password": "secret"}
@@ -102,12 +104,9 @@ def test_a_user_of_one_prefix_sees_that_etcd_is_full(start: Start, version: str)
         wait_until(is_full, "etcd is full", interval=0)
         for name in ("zketcd_etcd_alarms", "zketcd_etcd_no_space"):
             wait_until(partial(_is_set, admin_port, name), name, timeout=60)
-        command = [sys.executable, "-m", "zketcd", "sizes", "--etcd", etcd.endpoint, "--prefix", _PREFIX]
-        environment = {**os.environ, "ZKETCD_ETCD_PASSWORD": "secret"}
-        sizes = subprocess.run(
-            [*command, "--etcd-user", "tenant"], env=environment, capture_output=True, text=True, check=True
-        )
-        assert re.search(r"etcd's database: \d+ [kM]B, in use", sizes.stdout)
+        monkeypatch.setenv("ZKETCD_ETCD_PASSWORD", "secret")
+        assert main(["sizes", "--etcd", etcd.endpoint, "--prefix", _PREFIX, "--etcd-user", "tenant"]) == 0
+        assert re.search(r"etcd's database: \d+ [kM]B, in use", capsys.readouterr().out)
 
 
 def _is_set(admin_port: int, name: str) -> bool:

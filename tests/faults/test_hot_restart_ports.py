@@ -1,7 +1,6 @@
 """`zketcd upgrade`: TLS, the admin port, systemd, and process 1 of a container."""
 
 import http.client
-import json
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from typing_extensions import override
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
+from lab.servers.operator import ctl
 from lab.servers.process import REPOSITORY, lives
 from lab.servers.tls import Authority
 from proxy.handover.supervisor import descendants
@@ -75,15 +75,6 @@ class Scrapes:
         return http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
 
 
-def _homes(server: UpgradableServer, etcd: EtcdServer, prefix: str) -> list[dict[str, object]]:
-    command = [sys.executable, "-m", "zketcd", "proxies", "--json"]
-    listed = subprocess.run(
-        [*command, "--etcd", etcd.endpoint, "--prefix", prefix], check=True, capture_output=True, text=True
-    )
-    found: list[dict[str, object]] = json.loads(listed.stdout)
-    return found
-
-
 def test_the_admin_port_answers_and_clients_with_tls_continue(
     etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
@@ -104,7 +95,7 @@ def test_the_admin_port_answers_and_clients_with_tls_continue(
             secure.add_listener(states.append)  # what it returns is not looked at but for True
             secure.create("/by-tls", b"", ephemeral=True)
             session = secure.client_id
-            (before,) = _homes(server, etcd_server, etcd_prefix)
+            (before,) = ctl(etcd_server, "proxies", prefix=etcd_prefix)
             with Scrapes(admin) as scrapes:
                 assert "has taken over" in server.upgrade()
                 wait_until(lambda: states[-2:] == moved, "the client with TLS is back")
@@ -113,7 +104,7 @@ def test_the_admin_port_answers_and_clients_with_tls_continue(
             assert states.count(KazooState.SUSPENDED) == 1
             assert secure.client_id == session
             assert secure.exists("/by-tls").ephemeralOwner == session[0]
-        (after,) = _homes(server, etcd_server, etcd_prefix)
+        (after,) = ctl(etcd_server, "proxies", prefix=etcd_prefix)
         assert [after[name] for name in ("host", "listen", "admin")] == [
             before[name] for name in ("host", "listen", "admin")
         ]
