@@ -10,6 +10,7 @@ its own, so that the common case stays simple: in ZooKeeper, a persistent watch 
 recursive one only in that of data.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -24,7 +25,9 @@ from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 _MERGED_PER_STEP = 16  # watchers
-_MERGED = 1 << 12  # watchers; so many are copied at most before the next event, besides those of one path
+# So many watchers are remembered at most, each with each of its paths; but always those of a few paths.
+_MERGED = 1 << 14
+_LEAST_MERGED = 4
 #: So many watches, of the smaller tables, are compared to count them: that takes about a millisecond.
 COMPARED = 4_000
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
@@ -133,30 +136,28 @@ class _Merged:
 
     def __init__(self, table: _RecursiveTable) -> None:
         self._by_path = table.by_path
-        self._merged: dict[str, dict[Watcher, None]] = {}  # of paths that are watched
+        # Of paths that are watched, the last used at the end: the deepest common ancestor is always there.
+        self._merged: OrderedDict[str, dict[Watcher, None]] = OrderedDict()
         self._size = 0  # watchers in it
 
     def of(self, path: str, pause: Pause) -> Mapping[Watcher, None]:
         """Not to be changed. Some may be dropped meanwhile."""
         steps = self._by_path.upwards(path, pause)
         unknown = next((place for place, step in enumerate(steps) if step in self._merged), len(steps))
-        found = self._merged[steps[unknown]] if unknown < len(steps) else {}
-        is_kept = True  # so it may not be changed
+        found: dict[Watcher, None] = {}
+        if unknown < len(steps):
+            self._merged.move_to_end(steps[unknown])
+            found = self._merged[steps[unknown]]
         for step in pause.each(steps[:unknown][::-1]):
             some = self._by_path.get(step, {})  # none: they were dropped meanwhile
             pause.spend(len(some) // _MERGED_PER_STEP)
             if not some.keys() <= found.keys():
-                if is_kept:
-                    pause.spend(len(found) // _MERGED_PER_STEP)
-                    found, is_kept = found.copy(), False
-                found.update(some)
-            if not is_kept and self._size < _MERGED:
-                self._size += len(found)
-                is_kept = True
-            if is_kept:
-                self._merged[step] = found
-        if self._size >= _MERGED:
-            self._merged, self._size = {steps[0]: found}, 0
+                found = {**found, **some}
+                pause.spend(len(found) // _MERGED_PER_STEP)
+            self._merged[step] = found
+            self._size += len(found)
+            while self._size > _MERGED and len(self._merged) > _LEAST_MERGED:
+                self._size -= len(self._merged.popitem(last=False)[1])
         return found
 
 

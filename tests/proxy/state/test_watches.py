@@ -378,17 +378,25 @@ def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(ro
     assert room.told[0] == ("a", CHANGED, path)
 
 
-@one_by_one(("each_in_a_folder", "most"), [(False, 10), (True, 100)])
-def test_watchers_of_common_ancestors_are_merged_once(each_in_a_folder: bool, most: int) -> None:
-    """The nodes of a session that ended, below a hundred ancestors that all have the same watchers."""
+@one_by_one(
+    ("each_in_a_folder", "watchers", "one_more_each", "most"),
+    [(False, 50, False, 10), (True, 50, False, 100), (True, 100, True, 100)],
+)
+def test_watchers_of_common_ancestors_are_merged_once(
+    each_in_a_folder: bool, watchers: int, one_more_each: bool, most: int
+) -> None:
+    """The nodes of a session that ended, below a hundred ancestors.
+
+    These have the same watchers, or each has one more than the one above it.
+    """
     room, top = Room(), "/a" * 100
     paths = [f"{top}/{number}/n" if each_in_a_folder else f"{top}/{number}" for number in range(400)]
-    clients = [Client(chr(0x100 + number), room.told) for number in range(50)]
-    for client in clients:
-        for length in range(2, len(top) + 1, 2):
+    clients = [Client(chr(0x100 + number), room.told) for number in range(watchers)]
+    for number, client in enumerate(clients):
+        for length in range(2 + 2 * number * one_more_each, len(top) + 1, 2):
             room.table.add_lasting(top[:length], client, recursive=True)
     for number, path in enumerate(paths):
-        room.table.add_lasting(path.removesuffix("/n"), clients[number % 50], recursive=True)
+        room.table.add_lasting(path.removesuffix("/n"), clients[number % watchers], recursive=True)
     pauses: list[int] = []
 
     class Counted(Pause):
