@@ -87,9 +87,9 @@ class Clients:
         for watcher, paths in self._subject.watches.paths_by_watcher():
             yield watcher.session_id, _in_order(paths)
 
-    def watches_by_path(self) -> Iterator[tuple[str, list[int]]]:
+    def watches_by_path(self, pause: Pause) -> Iterator[tuple[str, list[int]]]:
         """The sessions with data watches on each path."""
-        for path, watchers in self._subject.watches.watchers_by_path():
+        for path, watchers in self._subject.watches.watchers_by_path(pause):
             yield path, [watcher.session_id for watcher in watchers]
 
 

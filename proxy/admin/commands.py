@@ -96,7 +96,7 @@ class Commands:
             ),
             _Command(
                 ("watches_by_path", "wchp"),
-                lambda _, pause: _table("path_to_session_ids", clients.watches_by_path(), pause),
+                lambda _, pause: _table("path_to_session_ids", clients.watches_by_path(pause), pause),
             ),
             _Command(("zabstate",), lambda *_: {"voting": False, "zabstate": ""}, needs_server=False),
         )

@@ -193,7 +193,7 @@ class Answers(KeeperAnswers):
         yield "\n"
 
     def _wchp(self) -> Iterator[str]:
-        for path, sessions in self._facts.clients.watches_by_path():
+        for path, sessions in self._facts.clients.watches_by_path(self._pause):
             yield f"{path}\n"
             yield from (f"\t{hex64(session)}\n" for session in sessions)
         yield "\n"

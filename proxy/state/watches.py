@@ -326,20 +326,26 @@ class WatchTable:
         return sum([sum(map(len, table.by_watcher.values())) for table in self._all])
 
     def paths_by_watcher(self) -> Iterator[tuple[Watcher, set[str]]]:
-        """The paths that each connection watches, as `wchc` lists them. Watches may change meanwhile."""
+        """The paths that each connection watches, as `wchc` lists them. Watches may change meanwhile.
+
+        A set changes with the watches.
+        """
         modes = self._data_modes()
         for watcher in dict.fromkeys(chain.from_iterable([table.by_watcher for table in modes])):
             found = [paths for table in modes if (paths := table.by_watcher.get(watcher))]
             if found:
-                yield watcher, found[0].union(*found[1:])
+                yield watcher, found[0] if len(found) == 1 else found[0].union(*found[1:])
 
-    def watchers_by_path(self) -> Iterator[tuple[str, Collection[Watcher]]]:
+    def watchers_by_path(self, pause: Pause = NO_PAUSE) -> Iterator[tuple[str, Collection[Watcher]]]:
         """The connections that watch each path, as `wchp` lists them. Watches may change meanwhile."""
         modes = self._data_modes()
-        for path in dict.fromkeys(chain.from_iterable([table.by_path for table in modes])):
-            found = [watchers for table in modes if (watchers := table.by_path.get(path))]
-            if found:
-                yield path, found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
+        for place, mode in enumerate(modes):
+            # A list of a million takes 20 ms, a dict of the paths of all modes 0.7 s.
+            for path in chain.from_iterable(pause.batches(list(mode.by_path))):
+                if not any(path in table.by_path for table in modes[:place]):
+                    found = [watchers for table in modes[place:] if (watchers := table.by_path.get(path))]
+                    if found:
+                        yield path, found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
 
     def _data_modes(self) -> tuple[_Table, ...]:
         """The tables that are parts of ZooKeeper's `dataWatches`."""

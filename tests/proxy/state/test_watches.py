@@ -111,6 +111,21 @@ def test_what_administrators_are_told(room: Room) -> None:
     assert watchers == {"/p": {room.a}, "/q": {room.a, room.b}}
 
 
+def test_to_list_many_watched_paths_pauses_also_where_they_are_listed_already(room: Room) -> None:
+    for number in range(3000):
+        room.table.data.add(f"/{number}", room.a)
+        room.table.add_lasting(f"/{number}", room.a, recursive=False)
+    pauses: list[int] = []
+
+    class Counted(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(1)
+
+    assert len(dict(room.table.watchers_by_path(Counted(Lengths(every=1000))))) == 3000
+    assert len(pauses) == 6
+
+
 def test_a_null_path_can_be_watched_and_never_fires(room: Room) -> None:
     room.table.add_lasting(None, room.a, recursive=False)
     assert room.table.holds(None, room.a, WatcherType.PERSISTENT)
