@@ -1,13 +1,12 @@
 """`/api/v1/storage` on the admin port: znodes by the addresses of ClickHouse Keeper's HTTP API.
 
-Keeper's KeeperHTTPStorageHandler has had two forms: today the method says what is done to the path; before,
-a word in front of the path did. Of the latter those that read are here. Who may ask is as in the console, and
-changes are made as its changes.
+The method says what is done to the path, as in Keeper's documentation of its HTTP API. Who may ask is as in
+the console, and changes are made as its changes.
 """
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -27,8 +26,6 @@ from proxy.state.node import Node
 from schema.paths import is_valid, split
 
 _ADDRESS = "/api/v1/storage"
-_READS = ("exists", "get", "list")  # words of the former form
-_WRITES = ("create", "remove", "set")
 _HEADERS = {**guard.HEADERS, "Cache-Control": "no-store"}
 
 _Handler = Callable[[Call, str], Awaitable[web.Response]]
@@ -49,7 +46,7 @@ class Storage:
     async def _answer(self, request: web.Request) -> web.Response:
         try:
             call = await self._console.call_from_outside(request)
-            handler, path = self._asked(request)
+            path, handler = _path(request), self._handler(request)
             if request.can_read_body:
                 data = base64.b64encode(await self._console.body(request)).decode()
                 call = call._replace(values={"data": data})
@@ -60,28 +57,7 @@ class Storage:
         response.headers.update(_HEADERS)
         return response
 
-    def _asked(self, request: web.Request) -> tuple[_Handler, str]:
-        """What is to be done to which path. Raises Refused."""
-        try:
-            names = [name for name in unquote(request.rel_url.raw_path, errors="strict").split("/") if name]
-        except UnicodeDecodeError:
-            raise Refused(HTTPStatus.BAD_REQUEST, "the path is not UTF-8") from None
-        del names[: _ADDRESS.count("/")]
-        first = names[0] if names else ""
-        handler = self._of_method(request)
-        if first in _READS and request.method in ("GET", "HEAD"):
-            handler = {"exists": self._exists, "get": self._get, "list": self._list}[names.pop(0)]
-        elif first in _WRITES and request.method == "POST":
-            raise Refused(
-                HTTPStatus.NOT_IMPLEMENTED,
-                f"{first} in front of a path is not supported: POST creates, PUT sets, DELETE removes",
-            )
-        path = "/" + "/".join(names)
-        if not is_valid(path):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{path[:200]!r} is no path that a znode can have")
-        return handler, path
-
-    def _of_method(self, request: web.Request) -> _Handler:
+    def _handler(self, request: web.Request) -> _Handler:
         if request.method == "GET" and request.query.get("children") == "true":
             return self._list
         handlers = {
@@ -98,7 +74,8 @@ class Storage:
     # -- reads -----------------------------------------------------------------------------------------------
 
     async def _exists(self, call: Call, path: str) -> web.Response:
-        return _json({"stat": _stat(self._node(call, path))})
+        self._node(call, path)
+        return web.Response()
 
     async def _get(self, call: Call, path: str) -> web.Response:
         data = self._node(call, path).data or b""
@@ -136,6 +113,18 @@ class Storage:
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
+def _path(request: web.Request) -> str:
+    """Raises Refused."""
+    try:
+        names = [name for name in unquote(request.rel_url.raw_path, errors="strict").split("/") if name]
+    except UnicodeDecodeError:
+        raise Refused(HTTPStatus.BAD_REQUEST, "the path is not UTF-8") from None
+    path = "/" + "/".join(names[_ADDRESS.count("/") :])
+    if not is_valid(path):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{path[:200]!r} is no path that a znode can have")
+    return path
+
+
 def _with(call: Call, **values: Any) -> Call:
     return call._replace(values={"data": "", **call.values, **values})
 
@@ -150,10 +139,6 @@ def _version(call: Call) -> int:
 
 def _stat(node: Node) -> dict[str, int]:
     return dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
-
-
-def _json(body: Mapping[str, Any]) -> web.Response:
-    return _text(json.dumps(body, separators=(",", ":")), "application/json")
 
 
 def _text(text: str, kind: str = "text/plain", **more: Any) -> web.Response:
