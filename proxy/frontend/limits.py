@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     #: Steps of a read for which it weighs one more.
     steps_per_weight: int = 8
     #: Bytes of identities that `auth` in the ACLs of a write may stand for, or so many times its own bytes.
-    expanded: int = 64 << 10
+    expanded: int = 2 << 10
     expanded_per_byte: int = 4
     #: A request with parts that has more bytes is decoded only when it is applied.
     decoded_at_once: int = LENGTHS.decoded_at_once

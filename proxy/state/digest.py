@@ -10,34 +10,34 @@ import zlib
 from collections.abc import Mapping
 from io import BytesIO
 from itertools import repeat
+from operator import attrgetter
 from struct import Struct
 
 from codec.longs import unsigned
 from proxy.state.budgets import Budgets
-from proxy.state.node import Node
+from proxy.state.node import Node, PackedNode
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
 
 _DIGESTED = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner")
+_stat_of = attrgetter(*_DIGESTED)
+_pack_stat = Struct(">qqqqqiiiq").pack
 _DIGESTED_BYTES = 60
+_LARGE = BYTES_PER_STEP
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
 # The nodes below belong to the server itself, and do not count.
 _UNCOUNTED = ZOOKEEPER + "/"
 
 
-def node_hash(path: str, node: Node, pause: Pause = NO_PAUSE) -> int:
+def node_hash(path: str, node: Node) -> int:
     """The hash of one node (DigestCalculator.calculateDigest)."""
     if path.startswith(_UNCOUNTED):
         return 0
-    digested = node.digested()
     raw = path.encode() if path != ROOT else b""
-    if len(digested) > BYTES_PER_STEP:
-        pause.spend(len(digested) // BYTES_PER_STEP)
-        return _crc32(digested, _crc32(raw))  # not copied once more
-    return _crc32(raw + digested)
+    return _crc32(raw + node.digested())
 
 
 def page_hash(page: NodePage) -> int:
@@ -64,11 +64,14 @@ def session_hash(session: Session) -> int:
 class Digest:
     """The sum of all hashes except those of the budgets, and of the nodes in `touched`."""
 
-    __slots__ = ("_budgets", "_total", "touched")
+    __slots__ = ("_budgets", "_large", "_total", "touched")
 
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
         self._total = 0
+        # Of nodes with much data that were touched: what has the data, and the hash of path and data. A few
+        # bytes set an ACL, create a child, or set other data and fail, of very many of them, again and again.
+        self._large: dict[str, tuple[object, int]] = {}
         self.touched: set[str] = set()
 
     def reset(self, total: int) -> None:
@@ -80,7 +83,8 @@ class Digest:
         """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
-            self._total -= node_hash(path, node, pause)
+            is_large = node.size > _LARGE
+            self._total -= self._large_hash(path, node, pause) if is_large else node_hash(path, node)
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
@@ -99,11 +103,28 @@ class Digest:
         total = self._total
         for path in pause.each(self.touched):
             node = nodes.get(path)
+            if node is not None and node.size > _LARGE:
+                total += self._large_hash(path, node, pause)
+                continue
+            if self._large:
+                self._large.pop(path, None)
             if node is not None:
-                total += node_hash(path, node, pause)
+                total += node_hash(path, node)
         self.touched.clear()
         self._total = unsigned(total)
         return self._total
+
+    def _large_hash(self, path: str, node: Node, pause: Pause) -> int:
+        """`node_hash`, for which the data is hashed once."""
+        if path.startswith(_UNCOUNTED):
+            return 0
+        holder = node if isinstance(node, PackedNode) else node.data
+        known, value = self._large.get(path, (None, 0))
+        if known is not holder:
+            pause.spend(node.size // BYTES_PER_STEP)
+            value = _crc32(node.data or b"", _crc32(path.encode() if path != ROOT else b""))
+            self._large[path] = holder, value
+        return _crc32(_pack_stat(*_stat_of(node)), value)
 
 
 def whole(nodes: Mapping[str, Node], sessions: Mapping[int, Session]) -> int:

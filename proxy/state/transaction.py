@@ -350,7 +350,8 @@ class Transaction:
     def rollback(self) -> None:
         """Undo all changes of the request. For the digest, the touched nodes are hashed again."""
         if self.searched:
-            self.paid_at = max(self.paid_at, self.zxid) + -(-self.searched // IN_VAIN_PER_REQUEST)
+            # Not more: beyond it only a few nodes are searched, which the request's bytes pay for.
+            self.paid_at = self.zxid + -(-min(IN_VAIN, IN_VAIN - self.may_search) // IN_VAIN_PER_REQUEST)
             self.searched = 0
         if self._undo:
             for undo, *former in self.pause.each(self._undo[::-1]):

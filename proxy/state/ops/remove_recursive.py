@@ -18,7 +18,7 @@ from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 # More nodes in a request are refused as if the client had set this limit: while they are deleted, no proxy
 # applies anything else. 8,000 nodes take 50 ms.
 MOST = 8192
-# So many may always be searched: that takes as long as an entry's own way.
+# So many a request may always search: that takes as long as an entry's own way.
 _ALWAYS = 8
 
 
@@ -46,7 +46,7 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
     demand(parent.rights, Perms.DELETE, tx.identities)
     if path not in nodes:
         raise tx.missing(path)
-    most = min(limit, MOST - tx.searched, max(tx.may_search, _ALWAYS))
+    most = min(limit, MOST - tx.searched, max(tx.may_search, _ALWAYS - tx.searched))
     paths = _subtree(tx, path, most)
     for below in tx.pause.each(paths):
         demand(nodes[below].rights, Perms.DELETE, tx.identities)

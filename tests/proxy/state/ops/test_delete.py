@@ -87,7 +87,13 @@ def test_what_fails_is_not_searched_again_and_again(monkeypatch: pytest.MonkeyPa
     loaded = reloaded(world.machine)
     for machine in (world.machine, loaded):
         assert machine.transaction.paid_at > machine.zxid
-    do(world, *(SetData("/open") for _ in range(15)))
+    _below(world, "/tiny", 6)
+    tiny = Multi((RemoveRecursive("/tiny"), RemoveRecursive("/open"), Delete("/none")))
+    assert [do(world, tiny)[0].failed_at for _ in range(100)] == [2] * 100
+    tiny = Multi((RemoveRecursive("/tiny"), RemoveRecursive("/open"), RemoveRecursive("/brief")))
+    (answer,) = do(world, tiny)
+    assert (answer.failed_at, answer.code) == (2, ErrorCode.NOT_EMPTY), "its parts share what they may"
+    do(world, *(SetData("/open") for _ in range(50)))
     _below(world, "/b", 8)
     assert do(world, RemoveRecursive("/b"), RemoveRecursive("/a")) == [Answer()] * 2
     assert do(world, *(RemoveRecursive("/none") for _ in range(100))) == [ErrorCode.NO_NODE] * 100
