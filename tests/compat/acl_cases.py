@@ -8,6 +8,8 @@ from lab.oracle.requests import (
     AddAuth,
     Check,
     Create,
+    CreateContainer,
+    CreateTtl,
     Delete,
     Exists,
     GetAcl,
@@ -174,6 +176,13 @@ CASES: dict[str, Script] = {
         f"permissions_of_{name}": matrix(identity, _PERMISSIONS if name in _WITH_ALL else FEW_PERMISSIONS)
         for name, identity in _IDS.items()
     },
+    "permission_to_create_others": [
+        Open(0),
+        *one(
+            0, Create("/a", acls=((31 & ~4, "world", "anyone"),)), CreateTtl("/a/t"), CreateContainer("/a/c")
+        ),
+        *one(0, Create("/b", acls=((4, "world", "anyone"),)), CreateTtl("/b/t"), CreateContainer("/b/c")),
+    ],
     "super": _super_matrix(),
     "super_by_turns": _super_by_turns(),
     "withheld_events": _withheld(),
