@@ -33,7 +33,7 @@ from schema.keys import Keyspace
 from schema.record import Seal
 
 #: Modules of the command that read clocks or draw random values, by the name of the module that they use.
-CLOCKS = (copying, finishing, from_etcd, lost, output, retrying)
+CLOCKS = (copying, finishing, from_etcd, output, retrying)
 CHANCE = (load, target)
 SOURCE = "etcd://etcd1/zketcd"
 ADDRESS = "http://copy1:2379"  # of the copy

@@ -42,6 +42,9 @@ def _folder() -> str:
         return ""
 
 
+_FOLDER = _folder()  # the process never changes it
+
+
 class Facts:
     """Everything that operators may ask of one server."""
 
@@ -331,7 +334,7 @@ def environment() -> dict[str, str]:
         "os.version": platform.release(),
         "user.name": os.environ.get("USER", str(os.getuid())),
         "user.home": os.environ.get("HOME", ""),
-        "user.dir": _folder(),
+        "user.dir": _FOLDER,
         "os.memory.free": f"{free}MB",
         "os.memory.max": f"{total}MB",
         "os.memory.total": f"{total}MB",
