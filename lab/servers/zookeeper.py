@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -101,14 +101,15 @@ def java_program() -> str:
     return find_program("java", "make test installs one where it may use apt")
 
 
-def archive_of_classes(classpath: str, run: Callable[[str], object]) -> str:
-    """The option of a JVM that maps the classes of its class path, which takes less time than to load them.
+@cache
+def archive_of_classes(version: str) -> str:
+    """The option of a SMALL_JVM that maps ZooKeeper's classes, which takes less time than to load them.
 
-    The first one on a machine makes the archive, by a JVM that `run` runs to its end with an option. A java
-    that cannot use it loads the classes. Raises BinaryMissing, and what `run` raises.
+    The first one on a machine makes the archive, by a server that ends. A java that cannot use it loads the
+    classes. Raises BinaryMissing and StartFailed.
     """
     java = Path(java_program()).resolve()
-    loaded_from = f"{java} {java.stat().st_mtime_ns} {classpath}"
+    loaded_from = f"{java} {java.stat().st_mtime_ns} {zookeeper_classpath(version)}"
     name = f"classes-{hashlib.sha256(loaded_from.encode()).hexdigest()[:16]}.jsa"
     folder = REPOSITORY / ".cache"
     folder.mkdir(exist_ok=True)
@@ -117,19 +118,12 @@ def archive_of_classes(classpath: str, run: Callable[[str], object]) -> str:
         if not (folder / name).exists():
             with tempfile.TemporaryDirectory(dir=folder) as made_in:
                 made = Path(made_in, name)
-                run(f"-XX:ArchiveClassesAtExit={made}")
+                options = (*SMALL_JVM, f"-XX:ArchiveClassesAtExit={made}")
+                with ZooKeeperServer(java_options=options, version=version) as server:
+                    server.stop()
                 if made.exists():
                     made.rename(folder / name)
     return f"-XX:SharedArchiveFile={folder / name}"
-
-
-@cache
-def _archive_of_zookeeper(version: str) -> str:
-    def run(option: str) -> None:
-        with ZooKeeperServer(java_options=(*SMALL_JVM, option), version=version) as server:
-            server.stop()
-
-    return archive_of_classes(zookeeper_classpath(version), run)
 
 
 class ZooKeeperServer(ServerProcess):
@@ -181,7 +175,7 @@ class ZooKeeperServer(ServerProcess):
         return [
             java_program(),
             *self._java_options,
-            *([_archive_of_zookeeper(self._version)] if self._java_options is SMALL_JVM else []),
+            *([archive_of_classes(self._version)] if self._java_options is SMALL_JVM else []),
             *(f"-D{key}={value}" for key, value in self._properties.items()),
             "-cp",
             zookeeper_classpath(self._version),

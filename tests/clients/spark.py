@@ -1,23 +1,13 @@
-"""Spark's standalone master and worker, from the jars of the pyspark wheel. ZooKeeper elects the leader.
-
-All JVMs of Spark map their classes from one archive, so they have one class path: that which Spark's launcher
-gives, whose first entry is a folder of configuration that is not there.
-"""
+"""Spark's standalone master and worker, from the jars of the pyspark wheel. ZooKeeper elects the leader."""
 
 import json
 import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
-from functools import cache
-
-from pyspark.sql import SparkSession
 
 from lab.servers.ports import free_port
-from lab.servers.process import REPOSITORY, ServerProcess
-from lab.servers.zookeeper import archive_of_classes, jar_folder, java_program
-from pipeline.spark import session
+from lab.servers.process import ServerProcess
+from lab.servers.zookeeper import jar_folder, java_program
 
 # What Spark's launcher gives every JVM of Java 17.
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")
@@ -27,51 +17,9 @@ SHORT_LIVED = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 _JAVA_OPTIONS = (
-    *("-Xmx192m", "-Djdk.reflect.useDirectMethodHandle=false"),
+    *("-Xmx192m", *SHORT_LIVED.split(), "-Djdk.reflect.useDirectMethodHandle=false"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, "sun.nio.ch")),
 )
-# Loads what drivers and executors load; its JVM writes the archive when it ends.
-_LOADS = """
-import sys
-from pyspark import SparkContext
-from tests.clients.spark import local_session
-
-with local_session(sys.argv[1]) as spark:
-    spark.sparkContext.parallelize(range(9), 2).map(lambda one: (one % 3, one)).groupByKey().collect()
-    spark.range(9).selectExpr("id % 3 as key").groupBy("key").count().orderBy("key").collect()
-java = SparkContext._gateway.proc
-java.stdin.close()
-java.wait()
-"""
-
-
-def local_session(java_options: str) -> SparkSession:
-    """A local session with our data sources, and a server of Spark Connect. Failed tasks are run again."""
-    return session(
-        "tests",
-        spark_master="local[2,4]",
-        spark_driver_memory="768m",
-        spark_sql_shuffle_partitions="4",
-        spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
-        spark_connect_grpc_binding_address="127.0.0.1",
-        spark_connect_grpc_binding_port="0",
-        spark_driver_extraJavaOptions=java_options,
-    )
-
-
-@cache
-def spark_options() -> str:
-    """Options of a driver's or an executor's JVM in a test. Raises BinaryMissing."""
-
-    def run(option: str) -> None:
-        command = [sys.executable, "-c", _LOADS, f"{SHORT_LIVED} {option}"]
-        subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=280)
-
-    return f"{SHORT_LIVED} {archive_of_classes(_classpath(), run)}"
-
-
-def _classpath() -> str:
-    return f"{jar_folder().parent / 'conf'}/:{jar_folder()}/*"
 
 
 class _SparkServer(ServerProcess):
@@ -91,7 +39,7 @@ class _SparkServer(ServerProcess):
     def command(self) -> Sequence[str]:
         """The java command line."""
         return [
-            *(java_program(), *_JAVA_OPTIONS, *spark_options().split(), "-cp", _classpath()),
+            *(java_program(), *_JAVA_OPTIONS, "-cp", f"{jar_folder()}/*"),
             *(f"-D{name}={value}" for name, value in self._properties.items()),
             *(self.main, "--host", "127.0.0.1", "--webui-port", str(self.page_port), *self.arguments()),
         ]

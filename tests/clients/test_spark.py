@@ -10,7 +10,7 @@ from lab.servers import EtcdServer, wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.child import Child
 from tests.clients.conftest import two_servers
-from tests.clients.spark import SparkMaster, SparkWorker, spark_options
+from tests.clients.spark import SHORT_LIVED, SparkMaster, SparkWorker
 
 # Spark asks for a minute; the server grants this, and so long a dead leader stays the leader.
 SESSION_MS = 5_000
@@ -51,7 +51,7 @@ def test_the_other_master_takes_over(servers: tuple[ServerProcess, ServerProcess
             stack.callback(server.close)
             server.launch()
         application = stack.enter_context(
-            Child(tmp_path / "application.log", "-c", APPLICATION, url, spark_options())
+            Child(tmp_path / "application.log", "-c", APPLICATION, url, SHORT_LIVED)
         )
         for server in (*masters, worker):
             server.wait_until_serving()

@@ -10,16 +10,28 @@ from pyspark.sql import SparkSession
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.client import Client
 from lab.servers import EtcdServer, ZooKeeperServer
+from lab.servers.zookeeper import java_program
+from pipeline.spark import session
 from proxy.log.upkeep import truncation
-from tests.clients.spark import local_session, spark_options
+from tests.clients.spark import SHORT_LIVED
 from tests.pipeline.ensembles import Origin, make_origin, populate, zookeeper
 from tests.proxy.log.trees import Tree
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """As `local_session` says."""
-    made = local_session(spark_options())
+    """A local session with our data sources, and a server of Spark Connect. Failed tasks are run again."""
+    java_program()  # BinaryMissing is a skip
+    made = session(
+        "tests",
+        spark_master="local[2,4]",
+        spark_driver_memory="768m",
+        spark_sql_shuffle_partitions="4",
+        spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
+        spark_connect_grpc_binding_address="127.0.0.1",
+        spark_connect_grpc_binding_port="0",
+        spark_driver_extraJavaOptions=SHORT_LIVED,
+    )
     yield made
     made.stop()
 

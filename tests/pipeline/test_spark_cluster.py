@@ -13,7 +13,7 @@ import pytest
 from lab.servers import EtcdServer, wait_until
 from lab.servers.process import REPOSITORY
 from lab.servers.zookeeper import jar_folder
-from tests.clients.spark import SparkMaster, SparkWorker, spark_options
+from tests.clients.spark import SHORT_LIVED, SparkMaster, SparkWorker
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
 pytestmark = pytest.mark.real
@@ -21,19 +21,21 @@ pytestmark = pytest.mark.real
 _TIMEOUT = 400  # seconds for one application, on a machine that has other things to do
 _SOURCE = SAMPLES / "zk39-plain"
 _MAIN = REPOSITORY / "zketcd" / "__main__.py"
-_SETTINGS = {
+_DEFAULTS = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
-    # Small executors for the worker of the standalone cluster: Spark takes no less memory.
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    # Nothing begins before both are there, however late one of them starts.
-    "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
 }
+# Small executors for the worker of the standalone cluster: Spark takes no less memory.
+_SMALL = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1")
+# Nothing begins before both are there, however late one of them starts.
+_BOTH = (
+    *("--conf", "spark.cores.max=2", "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
+    *("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=300s"),
+)
 # Runs one command after another as `python __main__.py ...` would, in one application. It says on how many
 # executors, besides the driver.
 _PROGRAM = """
@@ -59,7 +61,10 @@ Run = Callable[..., str]
 def _run(command: list[str], folder: Path, **variables: str) -> str:
     """Run a command where none of our modules can be found by chance; its output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON"))}
-    ours = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    (folder / "spark-defaults.conf").write_text(
+        "".join(f"{name} {value}\n" for name, value in _DEFAULTS.items())
+    )
+    ours = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(folder), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         command,
         cwd=folder,
@@ -92,11 +97,9 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
             lambda: [state for _, state in master.known("workers")] == ["ALIVE"], "the worker", timeout=90
         )
         submit = str(jar_folder().parent / "bin" / "spark-submit")
-        options = {f"spark.{process}.extraJavaOptions": spark_options() for process in ("driver", "executor")}
-        settings = [f"--conf={name}={value}" for name, value in {**_SETTINGS, **options}.items()]
 
         def run(*lines: list[str]) -> str:
-            command = [submit, "--master", url, *settings, "--py-files", str(archive)]
+            command = [submit, "--master", url, *_SMALL, *_BOTH, "--py-files", str(archive)]
             return _run([*command, *_program(tmp_path, list(lines))], tmp_path)
 
         yield run
