@@ -43,6 +43,8 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
     where = await sealed(etcd, keys)
     target = Keyspace(where.prefix)
     fence = 0 if there is None else await _stop_follower(there, target, where)
+    # Before the seal goes: proxies that start then may give zxids of the former epoch until a new one begins.
+    epoch = await _epoch(etcd, keys) if there is None else b""
     assert found.record is not None
     assert found.pair is not None
     open_again = encode_record(found.record._replace(complete=True, seal=None))
@@ -59,7 +61,7 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
             position = await seal(etcd, keys, where)
             raise CommandFailed(f"{why}. The tree is sealed again, at position {position}")
     else:
-        await _begin_epoch(etcd, keys, where)
+        await _begin_epoch(etcd, keys, where, epoch)
     prefix = keys.prefix.decode()
     return Output(
         {"prefix": prefix, "was_moved_to": where._asdict()},
@@ -70,16 +72,20 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
     )
 
 
-async def _begin_epoch(etcd: Etcd, keys: Keyspace, where: Seal) -> None:
-    """Continue above all zxids of the other tree. The sessions of clients that have seen some end then.
+async def _epoch(etcd: Etcd, keys: Keyspace) -> bytes:
+    """The request for zxids above all of the other tree."""
+    machine = (await load_as_of(etcd, keys, even_sealed=True)).machine
+    return encode_epoch(machine.cluster_id, max(machine.zxid + 1, epoch_at(clock_ms() / 1000)))
+
+
+async def _begin_epoch(etcd: Etcd, keys: Keyspace, where: Seal, epoch: bytes) -> None:
+    """Continue in the epoch. The sessions of clients that have seen zxids of the other tree end then.
 
     Raises CommandFailed.
     """
     why = "this command was too slow"
     try:
-        machine = (await load_as_of(etcd, keys)).machine
-        body = encode_epoch(machine.cluster_id, max(machine.zxid + 1, epoch_at(clock_ms() / 1000)))
-        if await append(etcd, keys, (Kind.EPOCH, 0, body)):
+        if await append(etcd, keys, (Kind.EPOCH, 0, epoch)):
             return
     except EtcdError as error:
         why = str(error)

@@ -16,8 +16,9 @@ def next_epoch(zxid: int) -> int:
 def epoch_at(seconds: float) -> int:
     """What `next_epoch` has to be above in a tree that begins an epoch at this time; `seconds` since 1970.
 
-    A restored tree does not know of restores after its backup, nor a ZooKeeper of cut-overs. By the clock no
-    two of them begin the same epoch. A ZooKeeper, which counts elections, has fewer of them than seconds.
+    A restored tree does not know of restores after its backup, nor a ZooKeeper of cut-overs. By the clock two
+    of them begin different epochs, unless that is within a second, or clocks differ. A ZooKeeper, which
+    counts elections, has fewer of them than seconds.
     """
     return max(0, min(int(seconds) - _YEAR_2020, _LAST_BY_CLOCK)) << 32
 
@@ -25,7 +26,7 @@ def epoch_at(seconds: float) -> int:
 def epoch_begun_at(seconds: float, zxid: int) -> int:
     """Where zxids continue in a tree that begins at this time with what another one holds, up to `zxid`.
 
-    They are above all that clients may have seen, also of another tree that began so. Raises ValueError for
-    the last epoch.
+    They are above all that clients may have seen, also of another tree that began so in an earlier second.
+    Raises ValueError for the last epoch.
     """
     return next_epoch(max(zxid, epoch_at(seconds)))

@@ -215,7 +215,7 @@ class Feed:
         machine.execute(request)
         if before < after < machine.zxid and after >> 32 < machine.zxid >> 32:  # of a former epoch
             why = (
-                "etcd was restored from a backup"
+                "etcd was restored from a backup, or a move was called off by force"
                 if request.kind == Kind.EPOCH
                 else "the tree goes on without all that its source had"
             )

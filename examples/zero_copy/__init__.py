@@ -1,7 +1,7 @@
 """S3 zero-copy replication, as ClickHouse coordinates it: replicas share the data of parts, and mark them.
 
-`python -m examples.zero_copy` simulates servers in one process that insert, fetch, move, merge and drop
-parts. Replicas of one bucket share a part's data. Who takes away the last mark deletes the data, once.
+Servers in one process insert, fetch, move, merge and drop parts. Replicas of one bucket share a part's data.
+Who takes away the last mark deletes the data, once.
 
 * `storage`: the buckets, and the invariants of what lies there. Pure.
 * `paths`: nodes and entries. Pure.

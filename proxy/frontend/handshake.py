@@ -181,7 +181,7 @@ class Handshake:
             else:
                 connection.close()
 
-        reason = "its client has seen changes that a restore of etcd has undone"
+        reason = "its client has seen changes that are undone"
         self._outbox.submit(self._sessions.end(session_id, reason, ended))
 
     def _open_new(self) -> None:

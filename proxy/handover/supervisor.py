@@ -76,10 +76,11 @@ def main(pipes: Sequence[str]) -> int:
     awaited = {*_PASSED_ON, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started this may have it ignored, and it never comes
+    served: set[int] = set()
     for pipe in pipes:
         with open(int(pipe), "rb") as taken:
             for signum in taken.read():
-                _pass_on(signum)
+                _pass_on(signum, served)
     status = 0
     while True:
         try:
@@ -90,25 +91,28 @@ def main(pipes: Sequence[str]) -> int:
             return code if code >= 0 else 128 - code
         signum = signal.sigwait(awaited)
         if signum != signal.SIGCHLD:
-            _pass_on(signum)
+            _pass_on(signum, served)
 
 
-def _pass_on(signum: int) -> None:
-    for pid in receivers(signum, os.getpid(), serving()):
+def _pass_on(signum: int, served: set[int]) -> None:
+    """`served`: the processes that have served so far. One that drains does not any more."""
+    served &= set(descendants(os.getpid()))
+    served |= serving()
+    for pid in receivers(signum, os.getpid(), served):
         with suppress(ProcessLookupError):
             os.kill(pid, signum)
 
 
 def receivers(
-    signum: int, ancestor: int, serving: Collection[int], processes: Path = Path("/proc")
+    signum: int, ancestor: int, served: Collection[int], processes: Path = Path("/proc")
 ) -> Iterator[int]:
-    """The processes that get a signal for the first one, the `ancestor`. `serving`: those that serve clients.
+    """The processes that get a signal for the first one, `ancestor`. `served`: those that serve, or drain.
 
     What one of them has started is its own to end: as it drains, it still needs its archiver.
     """
     for pid, between in _descent(ancestor, processes):
         # The other signals would end one that does not serve yet.
-        if pid in serving or (signum in _ENDING and not any(each in serving for each in between)):
+        if pid in served or (signum in _ENDING and not any(each in served for each in between)):
             yield pid
 
 

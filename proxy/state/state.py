@@ -31,8 +31,8 @@ class State:
         self.level = level
         self.known_levels = frozenset(known_levels)
         self.cluster_id = cluster_id
-        #: Zxids that the last restores of etcd have undone, ascending. A client that has seen those of an
-        #: older one has come back, or its session has timed out.
+        #: Zxids that the last restores of etcd have undone, and moves that were called off by force. They
+        #: ascend. A client that has seen older ones has come back, or its session has timed out.
         self.undone: tuple[range, ...] = ()
         self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
         self.budgets = Budgets()

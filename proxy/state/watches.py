@@ -129,7 +129,7 @@ class _RecursiveTable(_Table):
 
 
 class _Merged:
-    """The recursive watchers of paths and their ancestors, for the events of one entry.
+    """The recursive watchers of paths and their ancestors, for the events of one request.
 
     A session may end with 50,000 nodes below the same hundred watched ancestors, each with the same watchers.
     """
@@ -148,12 +148,17 @@ class _Merged:
         if unknown < len(steps):
             self._merged.move_to_end(steps[unknown])
             found = self._merged[steps[unknown]]
+        is_first = not self._merged  # most often it is the only one: nothing is kept of its ancestors
         for step in pause.each(steps[:unknown][::-1]):
             some = self._by_path.get(step, {})  # none: they were dropped meanwhile
             pause.spend(len(some) // _MERGED_PER_STEP)
             if not some.keys() <= found.keys():
-                found = {**found, **some}
-                pause.spend(len(found) // _MERGED_PER_STEP)
+                if not is_first:
+                    found = found.copy()
+                    pause.spend(len(found) // _MERGED_PER_STEP)
+                found.update(some)
+            if is_first and step is not steps[0]:
+                continue
             self._merged[step] = found
             self._size += len(found)
             while self._size > _MERGED and len(self._merged) > _LEAST_MERGED:

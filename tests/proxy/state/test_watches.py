@@ -393,6 +393,22 @@ def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(ro
     assert room.told[0] == ("a", CHANGED, path)
 
 
+def test_watchers_of_one_change_are_not_merged_for_each_ancestor(room: Room) -> None:
+    path = "/a" * 400
+    for length in range(2, len(path) + 1, 2):
+        room.table.add_lasting(path[:length], Client(chr(0x100 + length), room.told), recursive=True)
+    pauses: list[int] = []
+
+    class Counted(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(1)
+
+    room.table.fire([TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL)], 7, Counted(Lengths(every=1000)))
+    assert len(room.told) == 400
+    assert len(pauses) <= 2
+
+
 @one_by_one(
     ("each_in_a_folder", "watchers", "one_more_each", "most"),
     [(False, 50, False, 10), (True, 50, False, 100), (True, 100, True, 100)],
