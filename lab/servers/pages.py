@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{15,16}\b|\d+(?:\.\d+)?")
 _ANYTHING = "..."
 
 # What a test does in the place of a program that changes the machine; it gets the words after the program.

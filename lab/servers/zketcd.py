@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO, ClassVar
 
 from typing_extensions import override
@@ -119,7 +120,8 @@ class UpgradableServer(ZketcdServer):
 
     @override
     def kill(self) -> None:
-        os.killpg(self._group, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended; its status may still be on its way
+            os.killpg(self._group, signal.SIGKILL)
         self.wait()
 
     @override
