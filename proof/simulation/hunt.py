@@ -4,6 +4,7 @@ The arguments are the fields of `Hunt` as JSON. It prints a `Violation` as JSON,
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ def hunt_in(source: Path, wanted: Hunt) -> Violation | None:
     process = subprocess.run(
         [sys.executable, "-m", "proof.simulation.hunt", json.dumps(wanted)],
         cwd=source,
+        env=_importing_from(source),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -56,11 +58,11 @@ def hunt_in(source: Path, wanted: Hunt) -> Violation | None:
 
 def tests_fail_in(source: Path, file: str) -> Violation | None:
     """Run a file of tests on the code in a folder, until one fails: that one, if there is one."""
-    # pytest works in the folder, so that it is where modules are found first.
     places = [f"--config-file={ROOT}/pyproject.toml", f"--rootdir={source}", f"{source / file}"]
     process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *places],
         cwd=source,
+        env=_importing_from(source),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -68,6 +70,11 @@ def tests_fail_in(source: Path, file: str) -> Violation | None:
     )
     failed = [line for line in process.stdout.splitlines() if line.startswith("FAILED")]
     return Violation(1, failed[0].replace(f"{source}/", "")) if failed else None
+
+
+def _importing_from(source: Path) -> dict[str, str]:
+    """The environment in which modules are found there first, whatever this process has (as Spark's does)."""
+    return {**os.environ, "PYTHONPATH": str(source), "PYTHONSAFEPATH": "1"}
 
 
 if __name__ == "__main__":
