@@ -261,7 +261,7 @@ class WatchTable:
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         sending: Sending | None = None  # most often, nobody watches
-        recursive = _Merged(self.recursive)
+        recursive = _Merged(self.recursive) if self.recursive.by_path else None
         for kind, path, rights, parent_rights in pause.each(events):
             if len(path) > BYTES_PER_STEP:
                 pause.spend(len(path) // BYTES_PER_STEP)
@@ -294,7 +294,7 @@ class WatchTable:
             sending.end()
 
     def _with_lasting(
-        self, path: str, taken: Collection[Watcher], recursive: "_Merged", pause: Pause
+        self, path: str, taken: Collection[Watcher], recursive: "_Merged | None", pause: Pause
     ) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.
 
@@ -302,7 +302,7 @@ class WatchTable:
         """
         watchers = dict.fromkeys(taken)
         watchers.update(self.persistent.by_path.get(path, {}))
-        if self.recursive.by_path:
+        if recursive is not None:
             watchers.update(recursive.of(path, pause))
         return watchers
 
