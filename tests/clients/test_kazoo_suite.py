@@ -151,7 +151,11 @@ def tls(tmp_path: Path) -> Authority:
 def servers(
     etcd_server: EtcdServer, etcd_prefix: str, own_etcd_server: EtcdServer, tls: Authority, kdc: Kdc
 ) -> Iterator[list[ServerProcess]]:
-    """Servers for the parts, the last three with an etcd of their own; each has its own tree on ZooKeeper."""
+    """Servers for the parts: two with a tree each, then three of one tree, with an etcd of their own.
+
+    Where a part has a server alone, its restart gives sessions their whole time again, as with ZooKeeper.
+    Another proxy of its tree would end them while a busy machine starts it.
+    """
     pair = tls.issue("servers", "127.0.0.1", "localhost")
     files = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-ca", str(tls.ca)]
     files += ["--sasl-user", "jaasuser:jaas_password"]
@@ -163,7 +167,7 @@ def servers(
                 if ON_ZOOKEEPER
                 else ZketcdServer(
                     (etcd_server if number < _ALONE else own_etcd_server).endpoint,
-                    prefix=etcd_prefix,
+                    prefix=f"{etcd_prefix}/{number}" if number < _ALONE else etcd_prefix,
                     max_client_connections=0,
                     read_only_mode="on",
                     arguments=files,
