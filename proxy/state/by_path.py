@@ -3,8 +3,8 @@
 To look up each ancestor takes the square of the path's length: 20 ms for a path of 10,000 steps. Of the keys
 that are watched, or have a quota or a budget, only the lengths matter, and they have few. Clients may choose
 keys of very many lengths, at all ancestors of a deep path. So the path is hashed once, by a CRC that goes on
-from one length to the next, and each length costs a look-up of a number. Changes often share a parent, so
-what was found above the last one is kept.
+from one length to the next, and each length costs a look-up of a number. Neighbours in the tree share most of
+their ancestors, so what was found above the last path is kept, and a search goes on where its path differs.
 """
 
 from bisect import bisect, bisect_left, insort
@@ -21,13 +21,41 @@ Value = TypeVar("Value")
 
 _SLASH = ord("/")
 _CRC_BITS = 32
-_NONE: tuple[str, list[str]] = "", []
+# To look up fewer lengths again is as fast as to compare the paths.
+_WORTH_COMPARING = 32
+
+
+class _Search:
+    """What was found above one path."""
+
+    __slots__ = ("counts", "crcs", "found", "keys", "lengths", "path", "raw")
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        self.raw = b""
+        # At each length where a step of the path ends and a key may end: the length, the CRC up to there, and
+        # how many keys were found up to there.
+        self.lengths, self.crcs, self.counts = list[int](), list[int](), list[int]()
+        self.keys: list[str] = []  # the shortest first
+        self.found: list[str] = []  # the longest first; never changed, since others have it
+
+    def keep(self, raw: bytes) -> int:
+        """Keep what was found up to where another path differs; returns how many bytes both have."""
+        former = self.raw
+        common = bisect_left(
+            range(min(len(raw), len(former))), True, key=lambda place: not raw.startswith(former[: place + 1])
+        )
+        kept = bisect_left(self.lengths, common)  # at `common` a step may end in only one of them
+        for some in (self.lengths, self.crcs, self.counts):
+            del some[kept:]
+        del self.keys[self.counts[-1] if kept else 0 :]
+        return common
 
 
 class ByPath(dict[str, Value]):
     """Values by path. Only `d[path] = value` and `del d[path]` may change it."""
 
-    __slots__ = ("_by_mark", "_counts", "_last", "_lengths")
+    __slots__ = ("_above", "_by_mark", "_changes", "_counts", "_last", "_lengths")
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +64,10 @@ class ByPath(dict[str, Value]):
         self._by_mark: dict[int, str | int] = {}
         self._counts: Counter[int] = Counter()  # how many keys have each length, in bytes
         self._lengths: list[int] = []  # sorted
-        self._last: tuple[str, list[str]] = _NONE  # the last path searched, and what was found
+        self._last: _Search | None = None
+        self._changes = 0  # how often a key has come or gone
+        # Another key above a key, as it was last found: to compare long keys from the beginning is slow.
+        self._above: dict[str, str] = {}
 
     @override
     def __setitem__(self, path: str, value: Value) -> None:
@@ -50,12 +81,14 @@ class ByPath(dict[str, Value]):
                 self._by_mark[mark] = path
             else:
                 self._by_mark[mark] = known + 1 if isinstance(known, int) else 2
-            self._last = _NONE
+            self._last = None
+            self._changes += 1
         super().__setitem__(path, value)
 
     @override
     def __delitem__(self, path: str) -> None:
         super().__delitem__(path)
+        self._above.pop(path, None)
         length, mark = _length_and_mark(path)
         self._counts[length] -= 1
         if not self._counts[length]:
@@ -66,7 +99,8 @@ class ByPath(dict[str, Value]):
             self._by_mark[mark] = known - 1
         else:
             del self._by_mark[mark]
-        self._last = _NONE
+        self._last = None
+        self._changes += 1
 
     def upwards(self, path: str, pause: Pause = NO_PAUSE) -> list[str]:
         """The keys among a path and its ancestors, the longest first. Any text may be the path.
@@ -80,35 +114,56 @@ class ByPath(dict[str, Value]):
 
     def from_parent(self, path: str, pause: Pause) -> list[str]:
         """As `upwards`, for the parent of what changes: the same one often comes again."""
-        last, found = self._last
-        if last == path:
-            return found
-        searching: tuple[str, list[str]] = ("", [])
-        self._last = searching
-        found = [ROOT] if path != ROOT and ROOT in self else []
+        search, self._last = self._last, None
+        changes = self._changes
+        if search is None or search.path != path:
+            search = self._search(path, search, pause)
+        if self._changes == changes:  # no key came or went meanwhile
+            self._last = search
+        return search.found
+
+    def _search(self, path: str, search: _Search | None, pause: Pause) -> _Search:
+        """`search`: the last one, which goes on."""
         raw = path.encode("utf-8", "surrogatepass")
         size = len(raw)
-        crc = begin = 0
-        for length in pause.each(self._lengths[: bisect(self._lengths, size)]):
+        begin, end = 0, bisect(self._lengths, size)
+        if search is None or end < _WORTH_COMPARING:
+            search = _Search()
+        else:
+            begin = bisect_left(self._lengths, search.keep(raw))
+        keys = search.keys
+        if not keys and path != ROOT and ROOT in self:
+            keys.append(ROOT)
+        done, crc = (search.lengths[-1], search.crcs[-1]) if search.lengths else (0, 0)
+        for length in pause.each(self._lengths[begin:end]):
             if length == size or (length > 1 and raw[length] == _SLASH):
-                crc = crc32(raw[begin:length], crc)
-                begin = length
+                crc = crc32(raw[done:length], crc)
+                done = length
                 key = self._by_mark.get(length << _CRC_BITS | crc)
-                if key is None:
-                    continue
-                if length > BYTES_PER_STEP:
-                    pause.spend(length // BYTES_PER_STEP)
                 if isinstance(key, int):
-                    key = raw[:length].decode("utf-8", "surrogatepass")
-                    if key not in self:
-                        continue
-                elif not path.startswith(key):
-                    continue
-                found.append(key)
-        found.reverse()
-        if self._last is searching:  # no key came or went meanwhile
-            self._last = path, found
-        return found
+                    some = raw[:length].decode("utf-8", "surrogatepass")
+                    if length > BYTES_PER_STEP:
+                        pause.spend(length // BYTES_PER_STEP)
+                    if some in self:
+                        keys.append(some)
+                elif key is not None and self._is_above(key, path, keys[-1] if keys else "", pause):
+                    keys.append(key)
+                search.lengths.append(length)
+                search.crcs.append(crc)
+                search.counts.append(len(keys))
+        search.path, search.raw, search.found = path, raw, keys[::-1]
+        return search
+
+    def _is_above(self, key: str, path: str, other: str, pause: Pause) -> bool:
+        """Whether a path begins with a key; it begins with another one, which is shorter."""
+        if other and self._above.get(key) is other:
+            return path.startswith(key[len(other) :], len(other))
+        begins = path.startswith(key)
+        if begins:
+            self._above[key] = other
+        if len(key) > BYTES_PER_STEP:
+            pause.spend(len(key) // BYTES_PER_STEP)
+        return begins
 
 
 def _length_and_mark(key: str) -> tuple[int, int]:
