@@ -304,8 +304,8 @@ class Config:
         metavar="SECONDS",
     )
     max_staleness: int = option(  # seconds
-        "a proxy that has not applied entries of this age closes its connections, and serves no client until"
-        " it has",
+        "a proxy that has not applied entries of this age lets all clients wait until it has. If etcd has not"
+        " delivered them, it closes its connections, and serves no client until then",
         type=values.positive,
         default=defaults.MAX_STALENESS,
         metavar="SECONDS",

@@ -140,6 +140,7 @@ class Server(BaseServer):
             etcd_calls=etcd.calls,
         )
         self._serve(source, handshake, tracer)
+        self.log.follower.staleness.fell_behind = self.state_gate.fell_behind
 
         # Work without which the server cannot continue.
         timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, self._interval)

@@ -4,7 +4,9 @@ The rules:
 
 1. Reads never see a partially applied state. While a write is partially applied, or some of its watch events
    are not sent, connections with requests wait in `StateGate`. So it is in ZooKeeper, which runs no read
-   while it applies a write (CommitProcessor).
+   while it applies a write (CommitProcessor). So they do while this proxy is behind (`log.follow.staleness`):
+   what it shows would be too old. Only requests that were taken before that are answered, in their place in
+   the log: they see no older state than when they came.
 2. One poll can return bytes of thousands of clients, and libuv reads up to 32 buffers of one client in a row.
    So each connection asks before it takes requests (`StateGate.admits`). If the time of the turn is over, it
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
@@ -80,6 +82,7 @@ class StateGate:
         self._turn = Turn(loop)
         self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._is_called = False  # `_resume` will be
+        self._is_behind = False
         self._whole, self._in_pieces = (
             SlowReads(state, loop, slice_seconds, clock, lengths, share) for _ in range(2)
         )
@@ -101,7 +104,13 @@ class StateGate:
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
-        return self._state.is_whole and not self._turn.is_over(now)
+        return self._state.is_whole and not self._is_behind and not self._turn.is_over(now)
+
+    def fell_behind(self, is_behind: bool) -> None:
+        """The state is too old to be read from now on, or is not any more."""
+        self._is_behind = is_behind
+        if self._parked:
+            self._resume_soon()
 
     def park(self, work: Callable[[], None]) -> None:
         """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
@@ -129,7 +138,7 @@ class StateGate:
         reads.add(ClientRead(slow, client, answer, is_wanted))
 
     def _resume_soon(self) -> None:
-        if self._is_called:
+        if self._is_called or self._is_behind:
             return
         self._is_called = True
         if self._state.is_whole:
@@ -140,7 +149,8 @@ class StateGate:
     def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
-        for _ in range(len(self._parked) if self._state.is_whole else 0):
+        may_read = self._state.is_whole and not self._is_behind
+        for _ in range(len(self._parked) if may_read else 0):
             self._parked.popitem(last=False)[0]()
             if not self.admits(self._now()):
                 break

@@ -60,6 +60,15 @@ class Machine(State):
         #: The path of the budget that refused the last request with THROTTLEDOP.
         self.throttled = ""
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
+        self._entry_of = ""  # the incarnation whose entry is being applied; "" between two entries
+
+    @property
+    def whole_entries(self) -> Mapping[str, int]:
+        """As `applied`, without an entry that is being applied: some of its requests may not be."""
+        numbers = self.applied.copy()
+        if self._entry_of in numbers:
+            numbers[self._entry_of] -= 1
+        return numbers
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
         """Apply a whole entry to whose requests no client of this server waits for replies."""
@@ -79,6 +88,7 @@ class Machine(State):
         if number != last + 1:
             raise AssertionError(f"entry {number} of {incarnation} cannot follow its entry {last}")
         self.applied[incarnation] = number
+        self._entry_of = incarnation
         self.transaction.enter(incarnation, clock, rules)
         self._writes = EXTENDED.writes if rules & _KEEPER else PLAIN.writes
         if self.budgets:
@@ -166,6 +176,7 @@ class Machine(State):
 
     def end(self) -> None:
         """End the entry."""
+        self._entry_of = ""
         self.entries += 1
         if self.entries % CHECKPOINT_EVERY == 0:
             self.checkpoints.append(

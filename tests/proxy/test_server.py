@@ -204,6 +204,24 @@ async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in
         assert (await client.moved(server)).session.session == client.session.session
 
 
+async def test_clients_of_a_server_that_applies_too_slowly_wait_and_keep_their_connections() -> None:
+    async with serving(FakeEtcd()) as server:
+        staleness, applier = server.log.follower.staleness, server.log.applier
+        writer, reader = [await Client.connected(server) for _ in "12"]
+        applier.worker.hold()
+        writer.send(packet(1, create("/a")))
+        await until(lambda: applier.backlog > 0)
+        await staleness.ask()
+        for question in staleness._open:
+            question.began -= 60
+        await until(lambda: staleness.is_behind)
+        reader.send(packet(1, get("/a")))
+        await until(lambda: server.state_gate.first_parked is not None)
+        assert _is_ready(server)
+        applier.worker.release()
+        assert [(await client.reply()).err for client in (writer, reader)] == [0, 0]
+
+
 async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> None:
     async with serving(FakeEtcd(), read_only_mode=True) as server:
         client = await Client.connected(server)

@@ -3,8 +3,13 @@
 A lease that is kept alive proves nothing about the stream: a watch may hang while etcd answers other
 requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and what
 the log has above what is applied. If the stream does not deliver these soon,
-another watch is started (`watch_guard`), since a watch that hangs may hang for ever. If the proxy has not
-applied them within some seconds, it stops serving until it has.
+another watch is started (`watch_guard`), since a watch that hangs may hang for ever. If it has not delivered
+them within some seconds, the proxy stops serving until they are applied.
+
+If it has delivered them, and they are not applied within these seconds, the proxy is slow, or an entry is
+long. Then it is behind: clients wait until everything is applied that was there some seconds before
+(`turns.StateGate`), so none reads what is too old. Their connections stay open. Every other proxy applies the
+same entries, and a client for which this takes too long gets no answer to its pings, and goes by itself.
 
 If etcd refuses these reads, or does not answer them although it answers other requests, the proxy stops
 serving as well, and does not keep its lease alive: it cannot end the sessions of clients that are gone, so
@@ -16,7 +21,7 @@ when its session's timeout has passed without a keep-alive.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from proxy.etcd.interface import Etcd
@@ -37,7 +42,7 @@ _TICK = 0.1  # seconds between two checks of what was applied since, while somet
 _TIMEOUT = 2.0
 _NEVER = float("-inf")
 _NOT_YET = "this proxy has not caught up with etcd yet"
-_LATE = "etcd has entries that this proxy has not applied in time"
+_LATE = "etcd has entries that its watch has not shown in time"
 _WRONG = "this proxy's state is not what the log says: loading the tree anew"
 
 
@@ -77,6 +82,10 @@ class Staleness:
         self._why_gone = ""
         #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = _NEVER
+        #: Whether clients have to wait, since what the stream has delivered was not applied in time.
+        self.is_behind = False
+        #: Called with `is_behind` when that changes.
+        self.fell_behind: Callable[[bool], None] = lambda _is_behind: None
 
     @property
     def freshness(self) -> Freshness:
@@ -198,14 +207,17 @@ class Staleness:
 
     def _forget_applied(self) -> None:
         """Drop the questions up to the newest one of which everything is applied."""
+        applied = self._machine.whole_entries if self._open else {}
         for index in range(len(self._open) - 1, -1, -1):
-            if self._open[index].is_applied(self._machine.applied):
+            if self._open[index].is_applied(applied):
                 self.caught_up_at = self._open[index].began
                 del self._open[: index + 1]
                 break
 
     def _decide(self) -> None:
-        self._why_old = why = self._why_not_recent()
+        overdue = [question for question in self._open if self._now() - question.began > self._limit]
+        self._why_old = why = self._why_not_recent(overdue)
+        self._wait(is_behind=bool(overdue) and not why)
         if self._recent.is_set() == (not why):
             return
         if not why:
@@ -217,13 +229,24 @@ class Staleness:
         self._recent.clear()
         self._stopped(why)
 
-    def _why_not_recent(self) -> str:
-        """An empty text if the proxy has caught up once, nothing is overdue, and the standby lives."""
+    def _wait(self, *, is_behind: bool) -> None:
+        """Let clients wait, or go on."""
+        if self.is_behind == is_behind:
+            return
+        self.is_behind = is_behind
+        if is_behind:
+            log.warning("applying what etcd had %.1f s ago: clients wait", self.age)
+        else:
+            log.info("clients wait no longer for what is applied")
+        self.fell_behind(is_behind)
+
+    def _why_not_recent(self, overdue: Iterable[Question]) -> str:
+        """An empty text if the proxy has caught up once, the stream delivers, and the standby lives."""
         if self.standby.is_silent:
             return self.standby.reason
         if self.cut_off:
             return self._obstacle
-        if self._open and self._now() - self._open[0].began > self._limit:
+        if not all(question.is_delivered for question in overdue):
             return _LATE
         return "" if self.caught_up_at > _NEVER else _NOT_YET
 

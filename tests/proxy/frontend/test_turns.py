@@ -1,6 +1,6 @@
-"""Whose requests are handled when: flushes once a slice, and a state in parts."""
+"""Whose requests are handled when: flushes once a slice, a state in parts, and one that is too old."""
 
-from codec.client import connect
+from codec.client import connect, create, get, packet
 from lab.fakes.connection import Client, FakeLoop, established
 from proxy.frontend.turns import FlushQueue
 
@@ -74,3 +74,26 @@ def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state() -> None:
     client.loop.run()
     assert len(client.host.attached) == 1
     assert asking.transport.writes == [b"imok"]
+
+
+def test_no_client_reads_while_the_server_is_behind_and_none_counts_as_silent() -> None:
+    client = established()
+    host = client.host
+    client.send(packet(1, create("/c")), packet(2, get("/a")))
+    host.state_gate.fell_behind(True)
+    client.send(packet(3, get("/a")))
+    client.commit()
+    assert client.xids() == [1, 2]  # what was taken before sees no older state than when it came
+    client.loop.wait(60)
+    assert not client.session.check_due(client.loop.now)
+    host.begin_long_write()
+    host.end_long_write()
+    client.loop.run()
+    assert client.xids() == []
+    host.begin_long_write()
+    host.state_gate.fell_behind(False)
+    client.loop.run()
+    assert client.xids() == []
+    host.end_long_write()
+    client.loop.run()
+    assert client.xids() == [3]

@@ -1,4 +1,7 @@
-"""A proxy whose stream hangs while etcd answers all else stops serving, until it has caught up."""
+"""A proxy whose stream hangs while etcd answers all else stops serving, until it has caught up.
+
+One that only applies slowly lets its clients wait.
+"""
 
 import asyncio
 from collections import deque
@@ -61,6 +64,9 @@ class World:
             limit=3.0,
             clock=self.clock,
         )
+        self.staleness.fell_behind = lambda is_behind: self.told.append(
+            "clients wait" if is_behind else "clients go on"
+        )
         return self
 
     def receive(self, revisions: int) -> None:
@@ -122,6 +128,12 @@ class World:
                 self.order.revision += int(revisions)
             case ["back", revisions]:  # as after a restore of etcd
                 self.order.revision -= int(revisions)
+            case ["begin"]:  # to apply an entry: some of its requests are
+                item, entry = self.received[0], self.received[0].decode()
+                self.machine.begin(item.incarnation, item.number, entry.clock, entry.rules)
+            case ["finish"]:
+                self.received.popleft()
+                self.machine.end()
             case ["apply", entries]:
                 self.apply(int(entries))
             case ["second"]:
