@@ -24,6 +24,7 @@ _MODULE = "archive.past.feed"
 _PARAMETERS = ("data", "path", "since")
 _CHUNK = 1 << 16
 _AT_ONCE = 1 << 18  # bytes of changes that are made to lines together
+_LOOKED_AT = 512  # changes between two pauses, if none of them is wanted
 
 
 class FeedLimits(NamedTuple):
@@ -247,17 +248,19 @@ class _Feed:
                 continue
             lines = bytearray()
             for made in found:
-                for here, pieces in self._wanted.pieces(made, self._here):
-                    for piece in pieces:
-                        lines += piece
-                        await pace.rest()
-                        if len(lines) >= _CHUNK:
-                            await self._response.write(bytes(lines))
-                            lines.clear()
-                    self._feeds.stats.sent += 1
-                    self._here = here
+                left = made.left(self._here)
+                for begin in range(0, len(left), _LOOKED_AT):
+                    for here, pieces in self._wanted.pieces(made, left[begin : begin + _LOOKED_AT]):
+                        for piece in pieces:
+                            lines += piece
+                            await pace.rest()
+                            if len(lines) >= _CHUNK:
+                                await self._response.write(bytes(lines))
+                                lines.clear()
+                        self._feeds.stats.sent += 1
+                        self._here = here
+                    await pace.rest()
                 self._here = Id(made.zxid)
-                await pace.rest()
             if lines:
                 await self._response.write(bytes(lines))
                 written = time.monotonic()

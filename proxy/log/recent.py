@@ -30,7 +30,8 @@ class Recent:
         self._changes: list[Recorded] = []  # of the request that is executed
         self._made: list[Made] = []
         self._zxids: list[int] = []
-        self._first = 0  # in both lists; those before it are dropped
+        self._sizes: list[int] = []
+        self._first = 0  # in these lists; those before it are dropped
         self._bytes = 0
         self._waiting: list[asyncio.Future[None]] = []
         #: How many read, and how often a state that was loaded anew has ended their reading.
@@ -66,7 +67,7 @@ class Recent:
         found = []
         for place in range(bisect_right(self._zxids, zxid, self._first), len(self._made)):
             found.append(self._made[place])
-            most -= size_of(found[-1])
+            most -= self._sizes[place]
             if most <= 0:
                 break
         return found
@@ -98,7 +99,7 @@ class Recent:
 
     def _start(self) -> None:
         """Everything up to now is in the log only."""
-        self._made, self._zxids, self._first, self._bytes = [], [], 0, 0
+        self._made, self._zxids, self._sizes, self._first, self._bytes = [], [], [], 0, 0
         self.floor = self.zxid = self._machine.zxid
         self._changes.clear()
         self.wake()
@@ -110,31 +111,42 @@ class Recent:
             self._start()
 
     def _take(self, request: RequestFields) -> None:
-        """A request was executed."""
-        zxid = self._machine.zxid
+        """A request was executed. One with very many changes is taken with pauses.
+
+        Readers go on meanwhile, so what they see changes at once.
+        """
+        zxid, pause = self._machine.zxid, self._machine.transaction.pause
         if zxid >> 32 != self.zxid >> 32:  # another epoch
             # A restore, or a copy that goes on without its source. A reader of what is undone finds it in the
             # log.
             self._start()
             return
-        self.zxid = zxid
         if not self._changes:
+            self.zxid = zxid
             return
-        made = made_by(request, zxid, self._machine.transaction.sender.clock, self._changes)
-        self._changes.clear()
+        made = made_by(request, zxid, self._machine.transaction.sender.clock, self._changes, pause)
+        size = size_of(made, pause) if made else 0
+        pause.clear(self._changes)
+        self.zxid = zxid
         if made is None:
             return
         self._made.append(made)
         self._zxids.append(zxid)
-        self._bytes += size_of(made)
+        self._sizes.append(size)
+        self._bytes += size
+        dropped: list[Made] = []
         while self._bytes > self._most and self._first < len(self._made) - 1:
-            dropped, self._made[self._first] = self._made[self._first], _DROPPED
-            self._bytes -= size_of(dropped)
-            self.floor = dropped.zxid
+            dropped.append(self._made[self._first])
+            self._made[self._first] = _DROPPED
+            self._bytes -= self._sizes[self._first]
+            self.floor = self._zxids[self._first]
             self._first += 1
         if self._first >= max(_CLEAN, len(self._made) // 2):
             del self._made[: self._first]
             del self._zxids[: self._first]
+            del self._sizes[: self._first]
             self._first = 0
         if self._waiting:
             self.wake()
+        while dropped:
+            pause.clear(list(dropped.pop().changes))

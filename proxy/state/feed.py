@@ -7,12 +7,13 @@ where a reader that broke off goes on. A line with nothing but an `id`: nothing 
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from codec.constants import Perms
 from codec.operation_names import constant_name
 from proxy.state.auth.scheme import Identities
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import permits
 from schema.entry import Kind, RequestFields
@@ -72,31 +73,36 @@ class Made(NamedTuple):
             return Id(self.zxid)
         return Id(self.zxid, part) if self.follows is None else Id(self.follows)
 
-    def done(self, after: Id) -> int:
-        """How many of the changes a reader has that is at a place."""
+    def left(self, after: Id) -> range:
+        """The places of the changes that a reader lacks that is at a place."""
+        count = len(self.changes)
         if self.zxid != after.zxid:
-            return 0 if self.zxid > after.zxid else _ALL
-        return after.part if after.part == _ALL or self.follows is None else 0
+            return range(count if self.zxid < after.zxid else 0, count)
+        return range(min(after.part, count) if after.part == _ALL or self.follows is None else 0, count)
 
 
-def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
+def made_by(
+    request: RequestFields, zxid: int, time: int, recorded: Collection[Recorded], pause: Pause = NO_PAUSE
+) -> Made | None:
     """What the request that was executed last has changed; None if no znode.
 
     A tree that follows another gets its Stats too: of these a line shows the version.
     """
-    changes = tuple(
-        [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
-    )
+    changes = [
+        each
+        for each in pause.each(recorded)
+        if each.path and (each.what is not _STAT or each.before != each.after)
+    ]
     if not changes:
         return None
     follows = followed_after(request.body) if request.kind == _FOLLOWED else None
-    return Made(zxid, time, request_name(request), changes, follows)
+    return Made(zxid, time, request_name(request), tuple(changes), follows)
 
 
-def size_of(made: Made) -> int:
+def size_of(made: Made, pause: Pause = NO_PAUSE) -> int:
     """Bytes in memory, about."""
     size = 0
-    for each in made.changes:
+    for each in pause.each(made.changes):
         size += _OF_A_CHANGE + len(each.path)
         if each.data:
             size += len(each.data)
@@ -115,20 +121,21 @@ class Selection(NamedTuple):
 
     def lines(self, made: Made, after: Id) -> Iterator[tuple[Id, bytes]]:
         """The lines of a request's changes behind a place, each with its id."""
-        for here, pieces in self.pieces(made, after):
+        for here, pieces in self.pieces(made, made.left(after)):
             yield here, b"".join(pieces)
 
-    def pieces(self, made: Made, after: Id) -> Iterator[tuple[Id, Iterator[bytes]]]:
-        """As `lines`, each line in pieces, which are made one by one: data of 1 MB take 6 MB."""
-        done = made.done(after)
+    def pieces(self, made: Made, places: Iterable[int]) -> Iterator[tuple[Id, Iterator[bytes]]]:
+        """The lines of the changes at these places, in pieces, which are made one by one.
+
+        Data of 1 MB take 6 MB.
+        """
         below = self.path if self.path == ROOT else self.path + "/"
-        for part, each in enumerate(made.changes, 1):
-            if (
-                part > done
-                and (each.path == self.path or each.path.startswith(below))
-                and permits(each.rights, Perms.READ, self.identities)
+        for place in places:
+            each = made.changes[place]
+            if (each.path == self.path or each.path.startswith(below)) and permits(
+                each.rights, Perms.READ, self.identities
             ):
-                here = made.place(part)
+                here = made.place(place + 1)
                 yield here, self._pieces(here, made, each)
 
     def mark(self, here: Id) -> bytes:

@@ -13,7 +13,9 @@ import pytest
 from codec import client as zk
 from codec.client import packet
 from codec.jute import Acl
+from console import feeds
 from console.feeds import FeedLimits
+from console.walks.pacing import Pace
 from proxy.admin import connections
 from proxy.log.recent import Recent
 from proxy.log.seal import seal
@@ -71,6 +73,30 @@ async def test_changes_as_they_are_made() -> None:
         assert where.server.log.applier.recorder is None
         stats = where.server.facts.subject.feeds
         assert (stats.open, stats.sent, stats.behind) == ([], 2, 0)
+
+
+async def test_changes_that_are_not_wanted_are_passed_over_with_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests = 0
+    rest = Pace.rest
+
+    async def counted(self: Pace) -> None:
+        nonlocal rests
+        rests += 1
+        await rest(self)
+
+    monkeypatch.setattr(feeds, "_LOOKED_AT", 2)
+    monkeypatch.setattr(Pace, "rest", counted)
+    async with place() as where:
+        client = await where.client()
+        async with _asked(where, "?path=/wanted") as answer:
+            await _line(answer)
+            before = rests
+            parts = [zk.create(f"/n{number}", b"") for number in range(100)]
+            await answered(client, packet(5, zk.multi([*parts, zk.create("/wanted", b"")])))
+            assert (await _change(answer))["path"] == "/wanted"
+            assert rests - before >= 50
 
 
 async def test_server_sent_events_go_on_behind_the_last_one() -> None:

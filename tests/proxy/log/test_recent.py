@@ -107,6 +107,29 @@ async def test_what_is_kept_has_a_bound() -> None:
     assert place.paths(place.recent.floor) == ["/large"]
 
 
+async def test_very_many_changes_are_taken_in_slices_and_shown_at_once() -> None:
+    count = 4000
+    ephemerals = [created(1, f"/n{number}", flags=1) for number in range(count)]
+    close = Request(Kind.CLOSE, 1, 0, (), encode_close("", ""))
+    turns = []
+    for is_read in (False, True):
+        place = _Place(slice_seconds=0, most=1)
+        place.apply(_OPEN, opened(2), *ephemerals)
+        await place.worker.drained()
+        if is_read:
+            await place.recent.open()
+        turns.append(0)
+        for request in (close, created(2, "/after")):
+            place.apply(request)
+            while not place.worker.done:
+                assert place.paths(place.recent.floor) or place.recent.zxid == place.recent.floor
+                await asyncio.sleep(0)
+                turns[-1] += 1
+        assert place.paths(place.recent.floor) == ["/after"] * is_read
+    # To pick, to measure and to forget what was recorded, then to free it.
+    assert turns[1] - turns[0] >= 4 * (count // 512)
+
+
 async def test_a_restore_begins_anew() -> None:
     place = _Place()
     await place.recent.open()
