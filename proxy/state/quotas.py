@@ -6,7 +6,7 @@ in the log. Without any quota, a request only costs the lookup in an empty dict.
 """
 
 import re
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
@@ -59,8 +59,8 @@ class Quota:
 class Quotas(ByPath[Quota]):
     """All quotas, by path, and some that are gone: a client may set one again and again.
 
-    Each ancestor of a deep path may have a quota. So changes are added up by parent, and each sum goes to all
-    quotas above it once a request.
+    Each ancestor of a deep path may have a quota. So changes are added up by parent, and those by the nearest
+    quota above; the sum of each quota goes to the next one above it, once a request.
     """
 
     __slots__ = ("_added", "_gone", "_gone_size", "_nodes", "_stale")
@@ -147,8 +147,7 @@ class Quotas(ByPath[Quota]):
 
     def _add(self, path: str, count: int, size: int) -> None:
         if count or size:
-            added = self._added.get(path)
-            self._added[path] = (count, size) if added is None else (added[0] + count, added[1] + size)
+            _add(self._added, path, count, size)
 
     def _spread(self, pause: Pause) -> None:
         """Add what was added to all counted quotas above it."""
@@ -159,13 +158,27 @@ class Quotas(ByPath[Quota]):
         for path, (count, size) in pause.each(self._added.items()):
             if path in self:
                 self._add_to(path, count, size)
-            above = parent_of(path)
-            more, larger = by_parent.get(above, (0, 0))
-            by_parent[above] = more + count, larger + size
-        for parent, (count, size) in pause.each(by_parent.items()):
-            for above in pause.each(self.from_parent(parent, pause)):
-                self._add_to(above, count, size)
+            _add(by_parent, parent_of(path), count, size)
         self._added.clear()
+        # The sum of each quota, which goes on to the next one above it: a path may have thousands.
+        sums: dict[str, tuple[int, int]] = {}
+        above: dict[str, str | None] = {}
+        for parent in pause.each(pause.sorted_texts(by_parent)):  # neighbours are found faster
+            found = self.from_parent(parent, pause)
+            if not found:
+                continue
+            _add(sums, found[0], *by_parent[parent])
+            for quota, following in zip_longest(found, islice(found, 1, None)):
+                if quota in above:
+                    break
+                above[quota] = following
+                pause.spend(1)
+        for quota in pause.each(pause.sorted(above, len)[::-1]):
+            count, size = sums[quota]
+            self._add_to(quota, count, size)
+            following = above[quota]
+            if following is not None:
+                _add(sums, following, count, size)
 
     def _add_to(self, path: str, count: int, size: int) -> None:
         quota = self[path]
@@ -219,6 +232,11 @@ class Quotas(ByPath[Quota]):
     def _is_counted(self, path: str) -> bool:
         quota = self.get(path)
         return quota is not None and quota.counted
+
+
+def _add(sums: dict[str, tuple[int, int]], path: str, count: int, size: int) -> None:
+    more, larger = sums.get(path, (0, 0))
+    sums[path] = more + count, larger + size
 
 
 def _size(path: str, data: bytes | None) -> int:
