@@ -47,9 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     raise AssertionError("the seeds have come to an end")
 
 
-def fuzz(
-    target: Target, build: Path, seconds_each: float, seed: int, table: str = libfuzzer.TARGETS
-) -> list[str]:
+def fuzz(target: Target, build: Path, seconds_each: float, seed: int) -> list[str]:
     """Fuzz one target, and tell of it; returns what broke the invariant, for people.
 
     Inputs that reach new code are kept in `build`/corpus, and begin the next run; those that break the
@@ -71,7 +69,6 @@ def fuzz(
                 kept,
                 corpus.write(target.name, Path(folder)),
             ],
-            table,
         )
     new = set(kept.iterdir()) - before
     print(f"{target.name:16} {run.executions:8} executions, {len(new)} new inputs", flush=True)
@@ -87,13 +84,13 @@ def fuzz(
     return found
 
 
-def distilled(target: Target, grown: Path, table: str = libfuzzer.TARGETS) -> list[bytes]:
+def distilled(target: Target, grown: Path) -> list[bytes]:
     """Of the repository's inputs and those of long runs: those that together reach what all reach."""
     with tempfile.TemporaryDirectory(prefix="zketcd-fuzzing-") as folder:
         given, best = corpus.write(target.name, Path(folder)), Path(folder, "best")
         best.mkdir()
         grown.mkdir(parents=True, exist_ok=True)
-        run = libfuzzer.run(target.name, ["-merge=1", best, given, grown], table)
+        run = libfuzzer.run(target.name, ["-merge=1", best, given, grown])
         if run.code:
             raise RuntimeError(f"libFuzzer ended with {run.code}: {run.said[-1000:]}")
         inputs = sorted((file.read_bytes() for file in best.iterdir()), key=len)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from proof.fuzzing.target import MOST_BYTES
 
-TARGETS = "proof.fuzzing.targets"
+TABLE = "proof.fuzzing.targets"  # the module with TARGETS
 _COMMAND = f"{sys.executable} -m proof.fuzzing.libfuzzer"
 _PACKAGES = ["codec", "schema", "proxy", "pipeline.formats"]  # whose coverage counts
 _UNITS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
@@ -35,10 +35,10 @@ def is_installed() -> bool:
     return importlib.util.find_spec("atheris") is not None
 
 
-def run(target: str, options: Sequence[str | Path], table: str = TARGETS) -> Run:
-    """Run it to its end; `options` are libFuzzer's. `table`: the module with TARGETS."""
+def run(target: str, options: Sequence[str | Path]) -> Run:
+    """Run it to its end; `options` are libFuzzer's."""
     process = subprocess.run(
-        [*shlex.split(_COMMAND), table, target, f"-max_len={MOST_BYTES}", *map(str, options)],
+        [*shlex.split(_COMMAND), TABLE, target, f"-max_len={MOST_BYTES}", *map(str, options)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

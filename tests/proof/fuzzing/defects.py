@@ -5,6 +5,7 @@ from proof.fuzzing.target import Target, Wrong
 
 GOOD = bytes((0x10, 0x20, 0x30, 0, 0, 0, 0, 0))
 KINDS = ("IndexError", "Wrong", "memory", "endless")
+NONE = "none"
 
 
 def decode(data: bytes, defect: str) -> int:
@@ -27,6 +28,8 @@ def _deep(data: bytes, defect: str) -> int:
         raise Wrong("two ways disagree")
     if defect == "memory":
         return len([bytearray(5 << 20)])
+    if defect == NONE:
+        return 4
     while True:
         pass
 
@@ -35,4 +38,4 @@ def _target(defect: str) -> Target:
     return Target(defect, "A planted one.", lambda data: decode(data, defect), (MalformedPacket,))
 
 
-TARGETS = {defect: _target(defect) for defect in KINDS}
+TARGETS = {defect: _target(defect) for defect in (*KINDS, NONE)}

@@ -10,22 +10,31 @@ from proof.fuzzing.targets import TARGETS
 from tests.proof.fuzzing import defects
 
 needs_atheris = pytest.mark.skipif(not libfuzzer.is_installed(), reason="it has no wheel for this machine")
+on_small_targets = pytest.mark.usefixtures("_small_targets")
+
+
+@pytest.fixture
+def _small_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """atheris instruments all that a table's targets import, for seconds."""
+    monkeypatch.setattr(command, "TARGETS", defects.TARGETS)
+    monkeypatch.setattr(libfuzzer, "TABLE", defects.__name__)
 
 
 @needs_atheris
+@on_small_targets
 @pytest.mark.long
 @pytest.mark.parametrize("kind", defects.KINDS)
 def test_planted_defects_are_found_and_repeated(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "TARGETS", defects.TARGETS)
     monkeypatch.setattr(command, "SLOW", 2)
     target = defects.TARGETS[kind]
     kept = tmp_path / "corpus" / kind
     kept.mkdir(parents=True)
     (kept / "good").write_bytes(defects.GOOD)
-    for seed in range(1, 6):  # a turn is bounded by time, and the machine may be busy
-        if command.fuzz(target, tmp_path, 20, seed, defects.__name__):
+    # A turn is bounded by time, and the machine may be busy. Too much memory ends no turn.
+    for seed in range(1, 51):
+        if command.fuzz(target, tmp_path, 2, seed):
             break
     else:
         pytest.fail("not found")
@@ -39,18 +48,21 @@ def test_planted_defects_are_found_and_repeated(
 
 
 @needs_atheris
+@on_small_targets
 def test_a_run_that_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--targets", "key", "--seconds", "2", "--once", "--build", str(tmp_path)]) == 0
+    options = ["--targets", defects.NONE, "--seconds", "1", "--once", "--build", str(tmp_path)]
+    assert command.main(options) == 0
     assert "executions" in capsys.readouterr().out
     assert not any((tmp_path / "findings").iterdir())
-    assert any((tmp_path / "corpus" / "key").iterdir())
+    assert any((tmp_path / "corpus" / defects.NONE).iterdir())
 
 
 @needs_atheris
+@on_small_targets
 def test_distilled_inputs_reach_what_all_reach(tmp_path: Path) -> None:
     for number, begin in enumerate((b"", b"\x15", b"\x15\x25") * 20):
         (tmp_path / str(number)).write_bytes(begin + bytes(len(defects.GOOD) + number))
-    best = command.distilled(defects.TARGETS["memory"], tmp_path, defects.__name__)
+    best = command.distilled(defects.TARGETS["memory"], tmp_path)
     assert sorted(defects.decode(data, "memory") for data in best) == [1, 2, 3]
 
 
