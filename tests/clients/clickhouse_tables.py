@@ -118,7 +118,7 @@ class Writer:
 
     def run(self) -> None:
         """Insert until `ended` is set; the block that is on its way then is finished."""
-        while not self.ended.wait(0.02):
+        while not self.ended.wait(0.1):  # each part costs both servers a merge
             self.write(1)
 
     def write(self, blocks: int) -> None:

@@ -38,7 +38,7 @@ from tests.clients.relay import Relay
 
 Pair = tuple[ServerProcess, ServerProcess]
 
-_UPGRADES = int(os.environ.get("ZKETCD_TEST_UPGRADES", "3"))
+_UPGRADES = int(os.environ.get("ZKETCD_TEST_UPGRADES", "2"))
 
 # All that this version asks for.
 _ASKED = {

@@ -1,10 +1,11 @@
-"""Clients that write without pause while a test breaks things, and know exactly what has to come of it.
+"""Clients that write all the time while a test breaks things, and know exactly what has to come of it.
 
 Each has a node of its own, whose versions it foretells, and shares a queue and a counter with the others.
 Every answer is checked when it comes, the tree at the end: what is lost, doubled or answered wrongly shows.
 """
 
 import threading
+import time
 from typing import Self
 
 from codec import client as zk
@@ -14,6 +15,7 @@ from lab.servers import wait_until
 _COUNTER = "/counter"
 _QUEUE = "/queue"
 _BURST = 6
+_BETWEEN_S = 0.02  # bursts of one client: enough that some of six is always on its way
 _TIMEOUT_S = 60.0
 
 
@@ -38,6 +40,7 @@ class _Writer:
         try:
             while not self.stopping:
                 self._write()
+                time.sleep(_BETWEEN_S)
         except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
             self.failure = failure
 

@@ -54,7 +54,7 @@ def test_everything_is_killed_while_clients_write(
         ephemerals(client)
         client.leave()
         with Comer(server.port) as comer, PipelineCommand("follow", source, *to) as following:
-            for killed in (following, following, server, following, own_etcd_server, following):
+            for killed in (following, server, own_etcd_server, following):
                 comer.go_on()
                 threading.Event().wait(random.uniform(0.0, 0.3))
                 killed.kill()
@@ -153,7 +153,7 @@ class Mover:
 
     def _run(self) -> None:
         last = time.monotonic()
-        while not self._stop.is_set():
+        while not self._stop.wait(0.01):
             path = f"/moved/n{len(self.acknowledged):06}"
             with suppress(ConnectionLoss, OperationTimeoutError, SessionExpiredError):
                 with suppress(NodeExistsError):  # an earlier try took effect
@@ -164,7 +164,7 @@ class Mover:
 
     def go_on(self) -> None:
         """Wait until some more was written."""
-        enough = len(self.acknowledged) + 30
+        enough = len(self.acknowledged) + 20
         wait_until(lambda: len(self.acknowledged) > enough, "clients write on", 60)
 
 
