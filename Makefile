@@ -210,7 +210,7 @@ test-etcd-versions: setup-test ## Run the tests of etcd's answers, of faults and
 		tests/proxy/etcd tests/proxy/log tests/faults tests/compat $(ARGS) || exit; done
 
 .PHONY: test-zookeeper-versions
-test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has, with twelve times as many random scripts as `make test`
+test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has, with 25 times as many random scripts as `make test`
 	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version ZKETCD_DIFF_SCRIPTS=50 $(PYTEST) \
 		--numprocesses $(TEST_PROCESSES) tests/compat $(ARGS) || exit; done
 

@@ -16,7 +16,7 @@ from tests.compat.side import Server
 pytestmark = pytest.mark.real
 
 FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
-SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "4"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "2"))
 STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
 
 
@@ -49,7 +49,7 @@ def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed:
 
 
 @pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
-@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 4])
+@pytest.mark.parametrize("seed", SEEDS[: (SCRIPTS + 3) // 4])
 def test_no_difference_in_what_quotas_count(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
     check(seed, Generator(seed + 2_000_000, bursts, quotas=True).script(STEPS), oracle, subject)
 
