@@ -1,4 +1,4 @@
-"""The scenarios' tables, and each of them once on real servers, as small as it can be."""
+"""The scenarios' tables, and one of them on real servers, as small as it can be."""
 
 import json
 import re
@@ -14,14 +14,12 @@ _FACTS = dict.fromkeys(("cores", "zookeeper", "etcd", "python", "time"), "any")
 
 
 @pytest.mark.real
-# One of each kind: sessions that wait, load on many proxies, files. `make scenarios ARGS="--scale 0.002"` is
-# the short form of all.
-@pytest.mark.parametrize("name", ["idle", "sidecars", "pipeline"])
-def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scenario_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make scenarios ARGS="--scale 0.002"` runs each of them so."""
     path = tmp_path / "figures.json"
-    assert main([name, "--scale", "0.002", "--json", str(path)], lambda: _FACTS) == 0
-    assert re.search(r"^\| (zketcd|1 proxy|import --no-spark) ", capsys.readouterr().out, re.MULTILINE)
-    table = json.loads(path.read_text())[name]
+    assert main(["idle", "--scale", "0.002", "--json", str(path)], lambda: _FACTS) == 0
+    assert re.search(r"^\| zketcd ", capsys.readouterr().out, re.MULTILINE)
+    table = json.loads(path.read_text())["idle"]
     assert table["rows"]
     assert all(len(row) == len(table["head"]) for row in table["rows"])
     assert table["environment"]["scale"] == 0.002
