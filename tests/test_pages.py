@@ -100,7 +100,7 @@ def _wait_for_proxies(host: "Host", number: int) -> None:
         found = of(host, "etcdctl", "get", "--prefix", "--keys-only", "/zketcd/live/proxy/")
         return len(found.split()) == number
 
-    wait_until(counted, f"{number} proxies", 60)
+    wait_until(counted, f"{number} proxies", 60, interval=0.2)
 
 
 # The pages for operators, and the test that runs the commands of each. A page is run as a whole.
