@@ -1,5 +1,6 @@
 """The watch table: which client gets which event, once, and in which order."""
 
+from itertools import islice
 from sys import getsizeof
 
 import pytest
@@ -124,6 +125,22 @@ def test_to_list_many_watched_paths_pauses_also_where_they_are_listed_already(ro
 
     assert len(dict(room.table.watchers_by_path(Counted(Lengths(every=1000))))) == 3000
     assert len(pauses) == 6
+
+
+@pytest.mark.parametrize("listed", [0, 1, 2])
+def test_a_path_whose_watches_change_during_a_list_is_listed_once(room: Room, listed: int) -> None:
+    """`listed`: so many paths are listed before the change."""
+    table = room.table
+    table.data.add("/fires", room.a)
+    table.add_lasting("/fires", room.b, recursive=False)
+    table.data.add("/stays", room.a)
+    table.add_lasting("/read", room.b, recursive=False)
+    listing = table.watchers_by_path()
+    paths = [path for path, _ in islice(listing, listed)]
+    table.data.add("/read", room.a)
+    table.fire([TreeEvent(CHANGED, "/fires", NODE_ACL, PARENT_ACL)], 7)
+    paths += [path for path, _ in listing]
+    assert sorted(paths) == ["/fires", "/read", "/stays"]
 
 
 def test_a_null_path_can_be_watched_and_never_fires(room: Room) -> None:
