@@ -21,7 +21,7 @@ from proxy.support.environment import clock_ms
 from schema.entry import Kind, encode_epoch
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
-from schema.zxids import epoch_at
+from schema.zxids import zxid_to_exceed
 
 
 async def sealed(etcd: Etcd, keys: Keyspace) -> Seal:
@@ -75,7 +75,7 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
 async def _epoch(etcd: Etcd, keys: Keyspace) -> bytes:
     """The request for zxids above all of the other tree."""
     machine = (await load_as_of(etcd, keys, even_sealed=True)).machine
-    return encode_epoch(machine.cluster_id, max(machine.zxid + 1, epoch_at(clock_ms() / 1000)))
+    return encode_epoch(machine.cluster_id, zxid_to_exceed(clock_ms() / 1000, machine.zxid))
 
 
 async def _begin_epoch(etcd: Etcd, keys: Keyspace, where: Seal, epoch: bytes) -> None:

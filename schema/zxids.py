@@ -23,6 +23,11 @@ def epoch_at(seconds: float) -> int:
     return max(0, min(int(seconds) - _YEAR_2020, _LAST_BY_CLOCK)) << 32
 
 
+def zxid_to_exceed(seconds: float, zxid: int) -> int:
+    """What a request for an epoch asks for (`Epoch.zxid_at_least`): above `zxid`, and begun at this time."""
+    return max(zxid + 1, epoch_at(seconds))
+
+
 def epoch_begun_at(seconds: float, zxid: int) -> int:
     """Where zxids continue in a tree that begins at this time with what another one holds, up to `zxid`.
 

@@ -40,7 +40,7 @@ from proxy.support.rates import rates_text
 from proxy.support.throttled_log import LogsByPath, ThrottledLog
 from schema.budgets import Rule, encode_rule
 from schema.entry import Kind, encode_carry_over, encode_epoch
-from schema.zxids import epoch_at
+from schema.zxids import zxid_to_exceed
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class Log:
                 log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
                 self.outbox.submit_first([pending])
 
-        body = encode_epoch(cluster_id, max(above, epoch_at(self.context.environment.clock.time())))
+        body = encode_epoch(cluster_id, zxid_to_exceed(self.context.environment.clock.time(), above))
         # Before all writes that wait: these would get zxids that clients have seen.
         self.outbox.submit_first([CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted)])
 

@@ -28,6 +28,7 @@ from schema.entry import (
     encode_level,
     encode_terms,
 )
+from schema.zxids import epoch_begun_at, zxid_to_exceed
 from tests.proxy.state.world import (
     HOME,
     PASSWORD,
@@ -181,6 +182,17 @@ def test_after_a_restore_zxids_go_on_in_a_new_epoch() -> None:
         world.enter(Request(Kind.EPOCH, 0, 0, (), encode_epoch(99, at_least << 32)))
     assert len(machine.undone) == 16
     assert machine.undone[-1] == range((96 << 32) + 1, 98 << 32), "the newest stay: sessions end within days"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.8e9])
+def test_a_request_for_an_epoch_begins_one_also_above_the_very_zxid_that_was_reached(seconds: float) -> None:
+    world = World()
+    machine = world.machine
+    before = machine.zxid
+    body = encode_epoch(machine.cluster_id, zxid_to_exceed(seconds, before))
+    for _ in range(2):  # the second one comes too late
+        world.enter(Request(Kind.EPOCH, 0, 0, (), body))
+        assert machine.zxid == epoch_begun_at(seconds, before)
 
 
 def test_a_level_is_raised_if_it_is_known() -> None:
