@@ -89,9 +89,8 @@ class Changes(Ends):
         self._changed.acl(path)
 
     def _create_session(self, row: TransactionRow) -> None:
-        sessions = self._machine.sessions
-        if row.session_id in sessions:
-            self.end(row.session_id, ())
+        if row.session_id in self._machine.sessions:
+            raise KeyError(f"free id 0x{row.session_id:x}")
         self._tx.open_session(session_of_row(SessionRow(row.session_id, row.timeout_ms or 0)))
         self._changed.opened(row.session_id)
 

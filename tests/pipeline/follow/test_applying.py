@@ -138,6 +138,26 @@ def test_a_transaction_of_another_tree_is_refused(wrong: object) -> None:
         Changes(new_machine(1)).apply([wrong])  # type: ignore[list-item]
 
 
+def test_a_session_that_there_is_already_is_not_that_of_this_tree() -> None:
+    changes = Changes(new_machine(1))
+    changes.apply([transaction(1, OpCode.CREATE_SESSION, session_id=7, timeout_ms=4000)])
+    with pytest.raises(Diverged, match=r"CREATE_SESSION .* meets no 'free id 0x7'"):
+        changes.apply([transaction(2, OpCode.CREATE_SESSION, session_id=7, timeout_ms=4000)])
+
+
+def test_a_counter_of_creates_at_its_end_stays_there_as_zookeepers_does() -> None:
+    made, other = new_machine(1), new_machine(1)
+    changes = Changes(made)
+    for zxid, counter in ((1, (1 << 31) - 1), (2, -1 << 31)):
+        changes.apply(
+            [transaction(zxid, OpCode.CREATE, f"/{zxid}", data=b"", owner=0, parent_cversion=counter)]
+        )
+    assert hand_on(other, changes.take()) == 0
+    root = other.tree.nodes["/"]
+    assert (root.created, root.pzxid) == ((1 << 31) - 1, 1)
+    assert node_pages(other) == node_pages(made)
+
+
 def test_sessions_that_end_at_the_cut_over_take_their_ephemerals_along() -> None:
     machine = new_machine(1)
     changes = Changes(machine)
