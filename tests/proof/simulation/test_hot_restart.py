@@ -9,11 +9,12 @@ from proof.simulation import nemesis
 from proof.simulation.hunt import Hunt, hunt_in
 from proof.simulation.knobs import Knobs
 from proof.simulation.planted import planted, read_planted
-from proof.simulation.simulation import Simulation, simulate
+from proof.simulation.simulation import Simulation
 from proof.simulation.sometimes import BETWEEN
 from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import ServedSession
 from proxy.state.pause import LENGTHS
+from tests.proof.simulation.worlds import small
 
 _HOURS = 0.02
 
@@ -80,7 +81,7 @@ def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:
 def test_a_client_that_returns_amid_a_restart_and_loses_its_watches_is_found() -> None:
     """In short worlds; the usual ones are those of `test_planted`."""
     (fault,) = [each for each in read_planted() if each.name == "a handover misses who came meanwhile"]
-    right = simulate(1, 0.015, tuple(fault.faults))
+    right = small(3, 0.004, tuple(fault.faults)).run()
     assert right.violations == []
     assert BETWEEN in right.branches
     with planted(fault) as source:

@@ -12,9 +12,9 @@ from proof.simulation.kinds import run
 
 
 def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seed", "7", "--hours", "0.0005"]) == 0
+    assert main(["--worlds", "calm", "--seed", "7", "--hours", "0.0005"]) == 0
     said = capsys.readouterr().out
-    assert "stormy seed 7: " in said
+    assert "calm seed 7: " in said
     assert ", 0 violations, trace " in said
     assert "simulated hours" in said
 
@@ -22,9 +22,9 @@ def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_processes_run_the_same_worlds_and_end_with_a_run_that_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("proof.simulation.campaign.STORMY_HOURS", 0.0005)
+    monkeypatch.setattr("proof.simulation.campaign.CALM_HOURS", (0.0005,))
     before = set(active_children())
-    running = worlds(7, 1_000.0, processes=2, kind="stormy")
+    running = worlds(7, 1_000.0, processes=2, kind="calm")
     (seventh, first), (eighth, second) = islice(running, 2)
     begun = set(active_children()) - before
     assert begun

@@ -8,12 +8,12 @@ import pytest
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import OPEN_ACL
 from proof.simulation.reserve import ReserveJudge
-from proof.simulation.simulation import Simulation
 from proof.simulation.sometimes import EPHEMERAL, LENT, WHOLE_AGAIN
 from proof.simulation.world import World
 from proxy.state.capture import new_machine
 from proxy.state.outcome import DONE, Outcome
 from schema.entry import Kind, Request
+from tests.proof.simulation.worlds import small
 
 _QUOTA = 400_000  # of which a session may add 500 bytes
 
@@ -71,7 +71,7 @@ def test_a_session_that_adds_more_than_its_share(touched: bool) -> None:
 
 
 def test_an_etcd_that_another_user_fills_is_no_fault_of_the_proxies() -> None:
-    world = Simulation(11, 0.03, ("fill etcd", "client dies"))
+    world = small(11, 0.03, ("fill etcd", "client dies"))
     outcome = world.run()
     assert outcome.violations == []
     assert outcome.faults["fill etcd"] > 1

@@ -6,12 +6,13 @@ import pytest
 
 from proof.simulation.etcd import Store
 from proof.simulation.simulation import Simulation
+from tests.proof.simulation.worlds import small
 
 NOTHING_ELSE = ("client dies",)
 
 
 def test_zxids_continue_in_a_new_epoch() -> None:
-    world = Simulation(2, 0.03, ("restore etcd",))
+    world = small(3, 0.004, ("restore etcd",))
     outcome = world.run()
     assert outcome.violations == []
     assert outcome.faults["restore etcd"] > 0
@@ -19,7 +20,7 @@ def test_zxids_continue_in_a_new_epoch() -> None:
 
 
 def _with_older_backup() -> Simulation:
-    world = Simulation(1, 0.006, NOTHING_ELSE)
+    world = small(1, 0.006, NOTHING_ELSE)
     world.knobs = world.knobs._replace(backup=0.3)
     return world
 

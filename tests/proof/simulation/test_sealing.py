@@ -9,12 +9,11 @@ from proof.simulation.simulation import Simulation
 from proxy.log.follow.log_order import RecordChanged
 from proxy.log.follow.seen_record import SeenRecord
 from schema.record import decode_record
+from tests.proof.simulation.worlds import small
 
 
 def _world() -> Simulation:
-    world = Simulation(1, 0.005, ("new leader",))
-    world.knobs = world.knobs._replace(backup=1.0)
-    return world
+    return small(1, 0.005, ("new leader",))
 
 
 def test_a_world_ends_with_a_seal_and_its_removal() -> None:

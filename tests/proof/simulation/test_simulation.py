@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from codec.jute import Acl
-from proof.simulation.simulation import Simulation, simulate
+from proof.simulation.simulation import simulate
 from proxy.state.rights import rights_of
+from tests.proof.simulation.worlds import small
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1").split()]
-HOURS = float(os.environ.get("SIMULATION_HOURS", "0.02"))
+HOURS = float(os.environ.get("SIMULATION_HOURS", "0.01"))
 _RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.005).fingerprint)"
 
 
@@ -26,7 +27,7 @@ def test_nothing_is_wrong(seed: int) -> None:
 
 
 def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
-    world = Simulation(2, 0.02, ("an exception", "out of memory"))
+    world = small(2, 0.02, ("an exception", "out of memory"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert outcome.faults["out of memory"] > 1
@@ -36,7 +37,7 @@ def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
 
 def test_clients_of_a_storm_read_and_are_refused() -> None:
     """The naive ZooKeeper judges reads under ACLs, at the zxids of their answers."""
-    world = Simulation(2, 0.02, ("hot restart", "kill a proxy"))
+    world = small(2, 0.01, ("hot restart", "kill a proxy"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert world.naive.acl_reads.judged > world.naive.acl_reads.refused > 0

@@ -3,7 +3,6 @@
 import pytest
 
 from proof.simulation.campaign import lacking
-from proof.simulation.simulation import Simulation, simulate
 from proof.simulation.sometimes import (
     BRANCHES,
     CARRY_OVER,
@@ -17,10 +16,11 @@ from proof.simulation.sometimes import (
     RELOAD_IN_WRITE,
     WHOLE_AGAIN,
 )
+from tests.proof.simulation.worlds import small
 
 
 def test_a_world_counts_what_it_takes() -> None:
-    outcome = simulate(3, 0.03, ("end a lease early", "damage a snapshot"))
+    outcome = small(3, 0.03, ("end a lease early", "damage a snapshot")).run()
     assert outcome.violations == []
     assert {CARRY_OVER, FALLBACK, OVER_BUDGET} <= set(outcome.branches)
     assert set(outcome.branches) <= set(BRANCHES)
@@ -36,14 +36,14 @@ def test_a_world_counts_what_it_takes() -> None:
     [("end a proxy in a gap", GAP_STAYS), ("load anew in a long write", RELOAD_IN_WRITE)],
 )
 def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch: str) -> None:
-    outcome = simulate(3, 0.03, (fault,))
+    outcome = small(3, 0.03, (fault,)).run()
     assert outcome.violations == []
     assert branch in outcome.branches
 
 
 def test_a_small_etcd_comes_back_by_what_clients_delete() -> None:
     """Its quota is a knob. The tree meets the reserve again and again, and etcd is never full."""
-    world = Simulation(402, 0.08, ("kill a proxy",))
+    world = small(402, 0.08, ("kill a proxy",))
     assert world.knobs.quota < 1_000_000
     outcome = world.run()
     assert outcome.violations == []
