@@ -29,7 +29,8 @@ The size in use decides: etcd's file never shrinks, and its free pages are used 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, assert_never
 
 from codec.constants import EPHEMERAL_MODES, OpCode
@@ -98,6 +99,40 @@ def rooms_of(quota: int, percent: int, snapshot: int, needed: int) -> Rooms:
     )
 
 
+class _NewEphemerals:
+    """The bytes of the new ephemeral nodes of one session, as they were when they were last counted.
+
+    A session may own very many nodes, so each request counts some of them.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._left: Iterator[str] | None = None  # not counted yet; None between two counts
+        self._found = 0
+        self._as_of = -1  # the zxid at which this count began
+
+    def add(self, size: int) -> None:
+        """A request creates some."""
+        self.size += size
+        self._found += size
+
+    def count(self, session_id: int, machine: Machine, since: int) -> None:
+        """Count some more of those made after the zxid `since`; after the last one begin anew."""
+        nodes = machine.tree.nodes
+        if self._left is None:
+            if self._as_of == machine.zxid:
+                return
+            self._as_of, self._found = machine.zxid, 0
+            self._left = iter(tuple(machine.tree.ephemerals.get(session_id, ())))
+        some = list(islice(self._left, _COUNTED_PER_REQUEST))
+        for path in some:
+            node = nodes.get(path)
+            if node is not None and node.owner == session_id and node.czxid > since:
+                self._found += NODE_SIZE + len(path) + node.size + node.rights.size
+        if len(some) < _COUNTED_PER_REQUEST:
+            self.size, self._left = self._found, None
+
+
 class Space:
     """The space in etcd, as one proxy knows it.
 
@@ -119,9 +154,7 @@ class Space:
         self._taken_back = 0
         # Nodes that have counted as given back in the last room, with `_changed`.
         self._given_back: dict[str, int] = {}
-        # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
-        # ones.
-        self._new_ephemerals: dict[int, tuple[int, int]] = {}
+        self._new_ephemerals: dict[int, _NewEphemerals] = {}  # by session
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -291,23 +324,13 @@ class Space:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
         if self._room < self._rooms.ephemerals_end and not self._has_allowance(size):
             return False
-        counted_at, held = self._counted(session_id)
-        if held + size > self._share:
+        counted = self._new_ephemerals.setdefault(session_id, _NewEphemerals())
+        counted.count(session_id, self._machine, self._pressed_at)
+        if counted.size + size > self._share:
             return False
-        self._new_ephemerals[session_id] = counted_at, held + size
+        counted.add(size)
         probe.current.reached("an ephemeral node that the reserve has room for")
         return True
-
-    def _counted(self, session_id: int) -> tuple[int, int]:
-        """An item of `_new_ephemerals`. Nodes are counted only after as many requests as make that cheap."""
-        tree, zxid = self._machine.tree, self._machine.zxid
-        owned = tree.ephemerals.get(session_id, ())
-        known = self._new_ephemerals.get(session_id)
-        if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
-            return known
-        new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
-        nodes = [tree.nodes[path] for path in new]
-        return zxid, sum([NODE_SIZE + node.size + node.rights.size for node in nodes]) + sum(map(len, new))
 
     def count(self) -> None:
         """A request was refused."""

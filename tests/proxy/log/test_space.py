@@ -1,8 +1,9 @@
 """The reserve of etcd's quota: when it is touched, and which requests are refused then."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
@@ -14,7 +15,9 @@ from proxy.log.append.sent import EntryHeader
 from proxy.log.append.space import Space
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
+from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
+from proxy.state.tree import NODE_SIZE
 from schema.entry import Entry, Kind, Request, encode_terms
 from schema.record import SnapshotRef
 from tests import golden
@@ -213,22 +216,25 @@ def test_nothing_is_kept_for_a_session_that_has_ended() -> None:
     assert not world.space._spent
 
 
-class _Counted(set[str]):
-    walks = 0
+class _Counted(dict[str, Node]):
+    looks = 0
 
-    def __iter__(self) -> Iterator[str]:
-        self.walks += 1
-        return super().__iter__()
+    def get(self, path: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(path, default)
 
 
-def test_the_ephemeral_nodes_of_a_session_are_not_counted_for_each_new_one() -> None:
+def test_of_the_ephemeral_nodes_of_a_session_each_request_counts_some() -> None:
     world = World()
     world.learn(["91"])
+    tree = world.machine.tree
     lock = zk.create("/a/lock-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
-    request = Request(Kind.CLIENT, 2, lock.opcode, (), lock.body)
-    world.apply([request] * 640)
-    owned = world.machine.tree.ephemerals[2] = _Counted(world.machine.tree.ephemerals[2])
-    for _ in range(55):
+    world.apply([Request(Kind.CLIENT, 2, lock.opcode, (), lock.body)] * 640)
+    nodes = tree.nodes = _Counted(tree.nodes)
+    for _ in range(11):
+        nodes.looks = 0
         assert world.goes(lock, 2, twice=False) == "appended"
-        world.apply([request])
-    assert owned.walks == 5
+        assert nodes.looks <= 64
+    owned = sum(NODE_SIZE + len(path) for path in tree.ephemerals[2])
+    sent = 11 * (NODE_SIZE + len("/a/lock-"))
+    assert world.space._new_ephemerals[2].size == owned + sent
