@@ -38,10 +38,12 @@ _SOME = 64  # connections between two checks of the clock
 class Turn:
     """The time for requests in one turn of the loop, for all clients."""
 
-    __slots__ = ("_deadline", "_is_counted", "_loop")
+    __slots__ = ("_deadline", "_is_counted", "_loop", "_may_begin")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, may_begin: Callable[[], bool]) -> None:
+        """`may_begin`: whether requests may be taken at all, asked before the first one of a period."""
         self._loop = loop
+        self._may_begin = may_begin
         self._deadline = 0
         self._is_counted = False  # the deadline was set in this turn
 
@@ -52,7 +54,7 @@ class Turn:
         """
         if now < self._deadline:
             return False
-        if self._is_counted:
+        if self._is_counted or not self._may_begin():
             return True
         self._is_counted = True
         self._deadline = now + PERIOD
@@ -74,12 +76,17 @@ class StateGate:
         clock: Clock = HOST.clock,
         lengths: Lengths = LENGTHS,
         share: float = 1.0,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`share`: the time without slow reads after one, as a part of what it has taken."""
+        """`share`: the time without slow reads after one, as a part of what it has taken.
+
+        `may_begin`: false if the state is found to be too old; `fell_behind` was called then.
+        """
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
-        self._turn = Turn(loop)
+        self._may_begin = may_begin
+        self._turn = Turn(loop, may_begin)
         self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._is_called = False  # `_resume` will be
         self._is_behind = False
@@ -149,7 +156,7 @@ class StateGate:
     def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
-        may_read = self._state.is_whole and not self._is_behind
+        may_read = self._state.is_whole and not self._is_behind and self._may_begin()
         for _ in range(len(self._parked) if may_read else 0):
             self._parked.popitem(last=False)[0]()
             if not self.admits(self._now()):

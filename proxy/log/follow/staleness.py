@@ -11,6 +11,10 @@ long. Then it is behind: clients wait until everything is applied that was there
 (`turns.StateGate`), so none reads what is too old. Their connections stay open. Every other proxy applies the
 same entries, and a client for which this takes too long gets no answer to its pings, and goes by itself.
 
+A process that was stopped (SIGSTOP, a virtual machine that is moved) wakes with what its clients have sent
+meanwhile, and the stream may show later what was new by then. So it is behind until it has asked again, and
+applied what there was; or until etcd has not answered for a while.
+
 If etcd refuses these reads, or does not answer them although it answers other requests, the proxy stops
 serving as well, and does not keep its lease alive: it cannot end the sessions of clients that are gone, so
 that other proxies have to.
@@ -21,6 +25,7 @@ when its session's timeout has passed without a keep-alive.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -40,6 +45,7 @@ log = logging.getLogger(__name__)
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since, while something is missing
 _TIMEOUT = 2.0
+_STILL = 3 * _INTERVAL  # seconds without a look after which this process has stood still
 _NEVER = float("-inf")
 _NOT_YET = "this proxy has not caught up with etcd yet"
 _LATE = "etcd has entries that its watch has not shown in time"
@@ -82,7 +88,10 @@ class Staleness:
         self._why_gone = ""
         #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = _NEVER
-        #: Whether clients have to wait, since what the stream has delivered was not applied in time.
+        self._ran = math.inf  # when this process last looked at the clock here
+        self._woke: float | None = None  # since when it has stood still and does not know what is new
+        #: Whether clients have to wait, since what the stream has delivered was not applied in time, or since
+        #: this process has stood still.
         self.is_behind = False
         #: Called with `is_behind` when that changes.
         self.fell_behind: Callable[[bool], None] = lambda _is_behind: None
@@ -172,13 +181,19 @@ class Staleness:
         """Rarely while nothing is missing: each timer that wakes an idle process costs it 0.1 to 0.3 ms."""
         while True:
             self.judge()
-            is_well = self.freshness is Freshness.RECENT and not self._open and self._unanswered_since is None
+            is_well = (
+                self.freshness is Freshness.RECENT
+                and not self._open
+                and self._unanswered_since is None
+                and self._woke is None
+            )
             await asyncio.sleep(
                 min(_INTERVAL, self._limit / 10, max(0.0, self.standby.left)) if is_well else _TICK
             )
 
     async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
+        self.look()
         question = Question(self._order, self._machine.applied, self._now())
         txns: Sequence[Txn] = question.txns
         while txns:
@@ -194,14 +209,26 @@ class Staleness:
     def unanswered(self, asked: float, error: EtcdError) -> None:
         """A question that was asked then has failed."""
         self._obstacle = f"etcd does not say what is new: {error}"
+        if self._woke is not None and self._now() - self._woke >= _TIMEOUT:
+            self._woke = None
         refused = isinstance(error, EtcdRefused)
         if not refused and self._etcd.last_contact < asked and self._recent.is_set():
             self._unanswered_since = None  # etcd answers nothing else either
         elif self._unanswered_since is None:
             self._unanswered_since = asked
 
+    def look(self) -> bool:
+        """Whether clients' requests may be taken. Called before the first of a turn of the loop."""
+        now = self._now()
+        has_stood_still, self._ran = now - self._ran > min(self._limit, _STILL), now
+        if has_stood_still:
+            self._woke = now
+            self._decide()
+        return not self.is_behind
+
     def judge(self) -> None:
         """Decide, by what was applied since, whether the state is recent."""
+        self.look()
         self._forget_applied()
         self._decide()
 
@@ -213,11 +240,13 @@ class Staleness:
                 self.caught_up_at = self._open[index].began
                 del self._open[: index + 1]
                 break
+        if self._woke is not None and self.caught_up_at >= self._woke:
+            self._woke = None
 
     def _decide(self) -> None:
         overdue = [question for question in self._open if self._now() - question.began > self._limit]
         self._why_old = why = self._why_not_recent(overdue)
-        self._wait(is_behind=bool(overdue) and not why)
+        self._wait(is_behind=bool(overdue or self._woke is not None) and not why)
         if self._recent.is_set() == (not why):
             return
         if not why:

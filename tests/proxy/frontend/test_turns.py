@@ -97,3 +97,32 @@ def test_no_client_reads_while_the_server_is_behind_and_none_counts_as_silent() 
     host.end_long_write()
     client.loop.run()
     assert client.xids() == [3]
+
+
+def test_requests_that_have_waited_for_a_process_that_stood_still_wait_until_its_state_is_recent() -> None:
+    client = established()
+    host = client.host
+    host.begin_long_write()
+    client.send(packet(3, get("/a")))  # waits already when the process stops
+    host.has_stood_still = True
+    host.clock.now += 25
+    host.end_long_write()
+    client.loop.run()
+    newer = Client(host=host)
+    newer.send(b"ruok")
+    client.send(packet(4, get("/a")))
+    assert (client.xids(), newer.transport.writes) == ([], [])
+    host.has_stood_still = False
+    host.state_gate.fell_behind(False)
+    client.loop.run()
+    assert client.xids() == [3, 4]
+    assert newer.transport.writes == [b"imok"]
+
+
+def test_the_first_request_after_a_standstill_finds_it() -> None:
+    client = established()
+    host = client.host
+    host.clock.now += 25
+    host.has_stood_still = True
+    client.send(packet(3, get("/a")))
+    assert client.xids() == []

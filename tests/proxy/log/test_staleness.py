@@ -141,6 +141,8 @@ class World:
             case ["seconds", count]:
                 for _ in range(int(count)):
                     await self.second()
+            case ["sleep", seconds]:
+                self.clock.now += int(seconds)
             case ["silent", count]:
                 for _ in range(int(count)):
                     self.failed(_NO_ANSWER, contact=False)
@@ -252,6 +254,16 @@ async def test_a_monotonic_clock_may_begin_below_zero(world: World) -> None:
     world.clock.now = world.client.last_contact = -1000.0
     await world.answer(["second"])
     assert not world.staleness.why
+
+
+async def test_a_process_that_has_stood_still_finds_that_at_the_first_request(world: World) -> None:
+    await world.answer(["second"])
+    assert world.staleness.look()
+    world.clock.now += 25
+    assert not world.staleness.look()
+    assert world.told == ["clients wait"]
+    await world.staleness.ask()
+    assert world.staleness.look()
 
 
 async def test_it_asks_by_itself(world: World) -> None:
