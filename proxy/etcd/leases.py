@@ -5,6 +5,7 @@ The caller decides what a lease stands for and when to keep it alive.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -20,6 +21,7 @@ from proxy.support.throttled_log import ThrottledLog
 _LOG = logging.getLogger(__name__)
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
+_KEEP_ALIVES = 3.0  # in the time of a lease that is held
 _FIRST_TIMEOUT = 0.5  # seconds for an answer; doubled after each that did not arrive in time
 
 
@@ -108,28 +110,55 @@ class LeaseKeeper:
                 raise EtcdUnknown(f"no answer to a lease keep-alive in {waited:.1f} s")
 
 
+class LeaseHolder:
+    """Holds one lease at a time. Its stream of keep-alives lives as long as the client."""
+
+    def __init__(self, etcd: Etcd, clock: Clock = HOST.clock) -> None:
+        self._etcd = etcd
+        self._now = clock.monotonic
+        self._ask_for_time = etcd.lease_keeper(self._kept)
+        self._asked: float | None = None  # when the keep-alive was sent that has no answer
+        self._until = -math.inf  # when the lease runs out, and its id may be granted to another process
+
+    @asynccontextmanager
+    async def held(
+        self, lease: int, seconds: int, timeout: float = 5.0
+    ) -> AsyncIterator["asyncio.Future[None]"]:
+        """Have a lease while the block runs, and revoke it at its end. Raises EtcdError.
+
+        What it yields is done when the lease is lost: etcd has not kept it alive. `timeout`: seconds for a
+        request. If the process is killed, what has the lease is there for so many `seconds` yet.
+        """
+        asked = self._now()
+        granted = await self._etcd.lease_grant(lease, seconds, timeout)
+        self._asked, self._until = None, asked + granted
+        keeping = Tasks()
+        try:
+            yield keeping.start(self._keep(lease, granted / _KEEP_ALIVES), "keep a lease alive")
+        finally:
+            await keeping.close()
+            if self._now() < self._until:
+                with suppress(EtcdError):
+                    await self._etcd.lease_revoke(lease, timeout)
+
+    async def _keep(self, lease: int, interval: float) -> None:
+        while (left := self._until - self._now()) > 0:
+            if self._asked is None:
+                self._asked = self._now()
+                self._ask_for_time(lease)
+            await asyncio.sleep(min(interval, left))
+
+    def _kept(self, _lease: int, ttl: int) -> None:
+        # An answer that comes too late may be about a lease that another process has by then.
+        if self._asked is not None and self._now() < self._until:
+            self._until, self._asked = self._asked + ttl, None
+
+
 @asynccontextmanager
 async def kept_lease(
     etcd: Etcd, seconds: int, randomness: Randomness = HOST.randomness
 ) -> AsyncIterator[int]:
-    """A lease of a command: it is kept alive while the block runs, and revoked at its end. Raises EtcdError.
-
-    If the process is killed, what has the lease is there for so many `seconds` yet.
-    """
+    """A lease of a command, as of `LeaseHolder.held`. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
-    granted = await etcd.lease_grant(lease, seconds)
-    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
-    tasks = Tasks()
-
-    async def keep_alive() -> None:
-        while True:
-            await asyncio.sleep(granted / 3)
-            keep_alive_once(lease)
-
-    try:
-        tasks.start(keep_alive(), "keep the command's lease alive")
+    async with LeaseHolder(etcd).held(lease, seconds):
         yield lease
-    finally:
-        await tasks.close()
-        with suppress(EtcdError):
-            await etcd.lease_revoke(lease)

@@ -10,9 +10,9 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
@@ -31,7 +31,9 @@ from proxy.state.outcome import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
 from proxy.support.spawn import Child
+from proxy.support.tasks import Tasks
 from schema.entry import Kind, encode_forget
+from schema.keys import SNAPSHOT_LEASE
 from schema.record import SnapshotRef, TreeRecord
 
 log = logging.getLogger(__name__)
@@ -42,11 +44,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is rep
 _NEXT_TRY = 5.0  # seconds, while another tree in this etcd writes one
 _SMALLER = 0.8  # of its size at the current snapshot: then the last room is used for another one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
+_LOST = Failed(f"the lease {SNAPSHOT_LEASE:x} has run out, by which it was this tree's turn to write one")
 _WRITER = "proxy.log.upkeep.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm, and after which that is repeated
 
 #: Runs the snapshot writer.
-RunWriter: TypeAlias = Callable[[Job], Awaitable[Answer]]
+RunWriter: TypeAlias = Callable[[Job], Coroutine[Any, Any, Answer]]
 
 
 @dataclass(slots=True)
@@ -332,23 +335,28 @@ class Snapshots:
         if pressure is None or self._is_needed:
             await self._write()
             return
-        async with self._turn.taken(self.overdue) as is_ours:
+        async with self._turn.taken(self.overdue) as lost:
             # The member that has granted the lease has applied what was written in the turn before.
-            if not is_ours or not await self._look_at_space():
+            if lost is None or not await self._look_at_space():
                 self._not_before = self._now() + _NEXT_TRY
             elif self.check():
-                await self._write()
+                await self._write(lost)
 
-    async def _write(self) -> None:
+    async def _write(self, *lost: "asyncio.Future[None]") -> None:
+        """Write a snapshot. `lost`: what ends it, if it is done."""
         status = self._replicated.status()
         wanted, self._wanted = self._wanted, False
         (me,) = [proxy for proxy in status.living if proxy.incarnation == status.incarnation]
         began = self._now()
         job = Job(self._prefix, me.incarnation, me.revision, self._pace, as_of=self._deleted.as_of)
         self.stats.running = True
+        writer = Tasks()
+        writing = writer.start(self._run_writer(job), "write a snapshot")
         try:
-            answer = await self._run_writer(job)
+            await asyncio.wait((writing, *lost), return_when=asyncio.FIRST_COMPLETED)
+            answer = await writing if writing.done() else _LOST
         finally:
+            await writer.close()
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
         if isinstance(answer, Failed):

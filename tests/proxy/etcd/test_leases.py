@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable
+from typing import cast
 
 import pytest
 
+from lab.fakes.clock import FakeClock
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.leases import LeaseKeeper
+from proxy.etcd.interface import Etcd
+from proxy.etcd.leases import LeaseHolder, LeaseKeeper
 from proxy.etcd.model import EtcdUnknown
 from proxy.etcd.rpc import MemberStream
 from tests.proxy.log.proxies import until
@@ -151,3 +155,43 @@ async def test_an_outage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture)
     await until(lambda: tries > 2)
     running.cancel()
     assert [line.partition(": ")[2] for line in caplog.messages] == ["connection refused"]
+
+
+class Granting:
+    """An etcd that grants and revokes, and answers keep-alives when the test does."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.revoked: list[int] = []
+        self.answer: Callable[[int, int], None]
+
+    def lease_keeper(self, on_alive: Callable[[int, int], None]) -> Callable[[int], None]:
+        self.answer = on_alive
+        return self.asked.append
+
+    async def lease_grant(self, lease: int, ttl: int, timeout: float) -> int:
+        return ttl
+
+    async def lease_revoke(self, lease: int, timeout: float) -> None:
+        self.revoked.append(lease)
+
+
+@pytest.mark.parametrize("answered_at", [14.0, 16.0])
+async def test_a_late_answer_may_be_about_the_lease_of_another_process(
+    monkeypatch: pytest.MonkeyPatch, answered_at: float
+) -> None:
+    """The stream sends again what was not answered, and the id may be granted to another one by then."""
+    monkeypatch.setattr("proxy.etcd.leases._KEEP_ALIVES", math.inf)
+    etcd, clock = Granting(), FakeClock()
+    async with LeaseHolder(cast(Etcd, etcd), clock).held(7, 15) as lost:
+        await until(lambda: etcd.asked == [7])
+        etcd.answer(7, 15)
+        clock.now = 5.0
+        await until(lambda: etcd.asked == [7, 7])
+        clock.now = answered_at
+        etcd.answer(7, 15)
+        clock.now = 17.0
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert lost.done() is (answered_at > 15)
+    assert etcd.revoked == ([] if answered_at > 15 else [7])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import cast
 from unittest import mock
@@ -382,6 +383,30 @@ async def test_trees_in_a_nearly_full_etcd_write_one_after_the_other() -> None:
     second.subject.pressure = None
     await second.snapshots.write_in_turn()
     assert second.jobs == 3
+
+
+async def test_a_writer_ends_as_its_turn_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next tree in this etcd writes then, and there may be room for one."""
+    monkeypatch.setattr("proxy.etcd.leases._KEEP_ALIVES", math.inf)
+    etcd = FakeEtcdClient(FakeEtcd())
+    world = Writing(etcd)
+
+    async def cut_off() -> None:
+        etcd.unreachable = True
+        world.clock.now += 16
+        await asyncio.Event().wait()
+
+    world.meanwhile = cut_off
+    await world.snapshots.write_in_turn()
+    assert not world.snapshots.stats.running
+    assert world.snapshots.stats.failed == 1
+    assert caplog.messages == [
+        "no snapshot was written: the lease 7a6b657463640001 has run out, by which it was this tree's turn to"
+        " write one"
+    ]
+    assert world.due_after() == 15
 
 
 def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
