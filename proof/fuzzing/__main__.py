@@ -32,10 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given.repeat is not None:
         return _repeat(parser, chosen, given.repeat)
-    if not libfuzzer.is_installed():
+    if not libfuzzer.is_installed() and not all(target.search for target in chosen):
         parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
     if given.distill:
-        for target in chosen:
+        for target in (each for each in chosen if each.search is None):
             inputs = distilled(target, given.build / "corpus" / target.name)
             corpus.commit(target.name, target.about, inputs)
             print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
@@ -53,6 +53,10 @@ def fuzz(target: Target, build: Path, seconds_each: float, seed: int) -> list[st
     Inputs that reach new code are kept in `build`/corpus, and begin the next run; those that break the
     invariant are in `build`/findings.
     """
+    if target.search is not None:
+        tries, found = target.search(seconds_each, seed)
+        print(f"{target.name:16} {tries:8} executions", flush=True)
+        return _told(target, found)
     kept, findings = build / "corpus" / target.name, build / "findings"
     kept.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
@@ -79,6 +83,10 @@ def fuzz(target: Target, build: Path, seconds_each: float, seed: int) -> list[st
         if finding is not None:
             file = file.rename(findings / f"{target.name}-{file.name}")
             found += [finding.what, f"python -m proof.fuzzing --targets {target.name} --repeat {file}"]
+    return _told(target, found)
+
+
+def _told(target: Target, found: list[str]) -> list[str]:
     for line in found:
         print(f"FINDING in {target.name}: {line}", flush=True)
     return found

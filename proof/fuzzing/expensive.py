@@ -3,6 +3,9 @@
 An input is a genome: each byte chooses the size of one part of the state, or a part of the request. What a
 request costs is measured in units of a meter: lines of Python code, which are the same in every run, or
 seconds of CPU time, which also see the work of C code.
+
+A state is a chain of nodes with leaves below its end, so that whatever multiplies the cost of a change meets
+in one place: quotas and watches of all ancestors, ACLs that alternate, many parents, large data.
 """
 
 import gc
@@ -10,13 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
+from functools import cache
+from itertools import cycle, islice
 from types import FrameType
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from codec.constants import ErrorCode, KeeperOpCode, OpCode
+from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
@@ -30,54 +34,32 @@ from proxy.state.notifications import Notifications
 from proxy.state.operation import Cost, Reading
 from proxy.state.ops import EXTENDED, EXTENDED_PARTS, MULTI_READ
 from proxy.state.ops.multi import END_OF_PARTS
-from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, LENGTHS, NO_PAUSE, Lengths, Pause, TooLong
+from proxy.state.rights import OPEN, Rights, permits, rights_of
+from proxy.state.transaction import IN_VAIN
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_terms
+from schema.paths import parent_of
 
 _CREATES = [opcode for opcode, write in EXTENDED.writes.items() if write.effect is Effect.CREATES]
 _OWN, _OTHER = 1, 2  # sessions
 _INCARNATION = "costs"
 _RULES = int(Rules.EXTENDED_TYPES | Rules.ENFORCE_QUOTA | Rules.KEEPER)
-_DEEPEST = "/d"
+_NOT_OPEN = rights_of((Acl(2, "ip", "127.0.0.3"), Acl(2, "digest", "other:hash")))
 _UNLIMITED = (1 << 31) - 1
-
-
-class Scale(NamedTuple):
-    """How large states and requests get: powers of two."""
-
-    items: int  # of one kind in the state
-    data: int  # bytes of a large node
-    parts: int  # of a request
-    auth: AuthEntries
-    lengths: Lengths
-
-
 #: Bytes of an input for the state, and for each of the requests.
 GENES_OF_STATE, GENES = 11, 7
-_MOST_REQUESTS = 4
-
-
-#: For every run of the tests.
-SMALL = Scale(
-    7,
-    10,
-    8,
-    AuthEntries(1 << 14, LIMITS.expanded_per_byte),
-    Lengths(every=16, at_once=32, decoded_at_once=512),
-)
-#: As a server may meet them.
-LARGE = Scale(14, 20, 15, AuthEntries(LIMITS.expanded, LIMITS.expanded_per_byte), LENGTHS)
-#: Bytes of the largest request: jute.maxbuffer.
-_MOST = 1 << 20
 
 
 # -- meters --------------------------------------------------------------------------------------------------
 
 
 class Lines:
-    """Counts the lines of Python code that run, and the calls."""
+    """Counts the lines of Python code that run, and the calls. The same in every run."""
+
+    #: Of a step of C code that the code declares (`Pause.spend`): lines do not see it.
+    step = 8.0
 
     def __init__(self) -> None:
         self.count = 0
@@ -104,6 +86,7 @@ class Lines:
 class CpuTime:
     """Seconds of CPU time of this thread."""
 
+    step = 0.0
     now = staticmethod(time.thread_time)
 
     @contextmanager
@@ -117,12 +100,13 @@ class CpuTime:
 
 
 class Meter(Pause):
-    """Notes the longest stretch of work between two pauses."""
+    """Notes all work, and the longest stretch of it between two pauses."""
 
-    def __init__(self, now: Callable[[], float], lengths: Lengths) -> None:
+    def __init__(self, clock: Lines | CpuTime, lengths: Lengths) -> None:
         super().__init__(lengths)
-        self._now = now
-        self._began = self._since = now()
+        self._clock = clock
+        self._began = self._since = clock.now()
+        self._spent = 0
         self.longest = 0.0
         #: Whether slow reads are refused, as in a turn of the loop.
         self.refuses = False
@@ -130,7 +114,7 @@ class Meter(Pause):
     @override
     def __call__(self) -> None:
         super().__call__()
-        now = self._now()
+        now = self._clock.now()
         self.longest = max(self.longest, now - self._since)
         self._since = now
 
@@ -139,10 +123,18 @@ class Meter(Pause):
         if self.refuses and steps > self.lengths.at_once:
             raise TooLong(steps)
 
+    @override
+    def spend(self, steps: int) -> None:
+        self._spent += steps
+        super().spend(steps)
+
     @property
     def total(self) -> float:
         """All the work so far."""
-        return self._now() - self._began
+        return self._clock.now() - self._began + self._spent * self._clock.step
+
+
+# -- bounds --------------------------------------------------------------------------------------------------
 
 
 class Bill(NamedTuple):
@@ -152,58 +144,121 @@ class Bill(NamedTuple):
     answer: int  # its error code
     total: float
     longest: float  # stretch without a pause
-    sent: int  # bytes of the request, with the identities that it carries
-    received: int  # bytes of the reply and the events
+    sent: int  # bytes of the request
+    received: int  # bytes of the reply
     changes: int  # nodes
+    notified: int  # watchers, of all events
+    kept: int  # bytes by which the tree has grown
     cost: Cost
+
+    @property
+    def paid(self) -> float:
+        """What may cost something, in bytes of a request; each counts some for its way through the log."""
+        return _ENVELOPE + self.sent + self.received / 16 + 32 * self.changes + self.notified
+
+
+class Scale(NamedTuple):
+    """How large states and requests get, in powers of two; the meter, and how much of it is too much."""
+
+    items: int  # of one kind in the state
+    steps: int  # of the chain
+    watchers: int
+    parts: int  # of a request
+    lengths: Lengths
+    meter: type[Lines | CpuTime]
+    per_byte: float
+    stretch: float
+    stretch_per_byte: float
+
+    def shares(self, bill: Bill) -> dict[str, float]:
+        """Each measure of a request as a share of its bound: above 1 is too much."""
+        stretch = self.stretch + self.stretch_per_byte * (bill.sent + bill.received)
+        shares = {"stretch": bill.longest / stretch, "kept": bill.kept / (_KEPT * (_ENVELOPE + bill.sent))}
+        if Cost.SEARCH not in bill.cost:
+            shares["work"] = bill.total / (self.per_byte * bill.paid)
+        return shares
+
+
+#: For every run of the tests. A stretch has 16 steps, and what each request costs.
+SMALL = Scale(9, 8, 6, 7, Lengths(every=16, at_once=32, decoded_at_once=512), Lines, 30, 5000, 5)
+#: As a server may meet them.
+LARGE = Scale(13, 10, 7, 13, LENGTHS, CpuTime, 5e-6, 0.05, 0)
+# Bytes that each request counts, beside its own, for its way through the log.
+_ENVELOPE = 256
+# Bytes that are kept for good for one that was sent.
+_KEPT = 16
+# Bytes of the largest request and of the largest node: jute.maxbuffer.
+_MOST = 1 << 20
+# Bytes of all data and paths of a state, and its watches.
+_MOST_IN_ALL, _MOST_WATCHES = 1 << 25, 1 << 15
+_FEW_CHANGES = 8
 
 
 # -- states --------------------------------------------------------------------------------------------------
 
 
+class Trait:
+    """What a state's parts are like: bits."""
+
+    EPHEMERAL = 1  # the leaves are the client's
+    HIDDEN = 2  # and only it may read them
+    WORDS = 4  # the path of each step has one letter more than the one before, so none is below another
+    RECURSIVE = 8  # steps are watched so
+    PERSISTENT = 16
+    ONCE = 32  # leaves, and the children of their parents
+
+
 class Sizes(NamedTuple):
     """The sizes of one state's parts."""
 
-    wide: int  # children of one node
-    deep: int  # steps of the deepest path
-    heavy: int  # nodes with much data, and their bytes
-    heavy_bytes: int
-    entries: int  # of a long ACL
-    identities: int  # of the client
-    ephemerals: int  # of the client
-    watches: int  # of the client, one-shot
-    watchers: int  # connections that watch the whole tree
-    lengths: int  # lasting watches whose paths all have different lengths
-    quotas: int  # the same of quotas
+    steps: int = 0  # of a chain of nodes
+    leaves: int = 0  # below its end
+    parents: int = 0  # nodes between, among which the leaves are spread
+    data: int = 0  # bytes of a leaf
+    acls: int = 0  # of the leaves, in turn
+    entries: int = 0  # of each ACL
+    quotas: int = 0  # steps that have one
+    watchers: int = 0  # connections
+    watched: int = 0  # steps that each of them watches
+    identities: int = 0  # of the client
+    traits: int = 0
 
 
 def sizes(genes: Iterator[int], scale: Scale) -> Sizes:
-    """Read sizes from an input. A square of one of them costs no more than the others."""
+    """Read sizes from an input. A square of some of them costs no more than the others."""
 
     def size(most: int) -> int:
         return (1 << next(genes, 0) % (most + 1)) - 1
 
-    items = scale.items
-    half = items * 2 // 3
-    return Sizes(
-        size(items), size(half), size(half // 2), size(scale.data), size(half),
-        size(min(items, 8)), size(items), size(items), size(half), size(half), size(half),
+    items, steps = scale.items, scale.steps
+    of = Sizes(
+        size(steps), size(items), size(items), size(20), size(6), size(steps),
+        size(steps), size(scale.watchers), size(steps), size(8), next(genes, 0),
     )  # fmt: skip
+    leaves = min(of.leaves, _MOST_IN_ALL // (2 * of.steps + 16))
+    data = min(of.data, _MOST_IN_ALL // (leaves or 1))
+    return of._replace(leaves=leaves, data=data, watched=min(of.watched, _MOST_WATCHES // (of.watchers or 1)))
+
+
+@cache
+def _identities(address: str, count: int, _of_watcher: int = 0) -> Identities:
+    """What a client has proved. Each has a list of its own; what checks have made of it is kept."""
+    return Identity("ip", address), *(Identity("digest", f"user{number}:hash") for number in range(count))
 
 
 class _Client:
     """A connection: it reads and watches."""
 
-    def __init__(self, session_id: int, identities: Identities = ()) -> None:
+    def __init__(self, session_id: int, identities: Identities) -> None:
         self.session_id = session_id
         self.identities = identities
         self.knows_keeper = True
-        self.received = 0
+        self.notified = 0
 
     def notify(self, notifications: Notifications) -> None:
-        """Count the bytes of an event."""
+        """Count the events."""
         if notifications.are_for(self.identities):
-            self.received += sum(map(len, notifications.packets(encode_event)))
+            self.notified += len(notifications.packets(encode_event))
 
     def local_session_closed(self) -> None:
         """The session is closed."""
@@ -212,84 +267,123 @@ class _Client:
 class World:
     """A machine in some state, its watches, and the client that sends the requests."""
 
-    def __init__(self, of: Sizes, scale: Scale, meter: Lines | CpuTime) -> None:
+    def __init__(self, of: Sizes, scale: Scale) -> None:
         self.sizes = of
+        step = "c" if of.traits & Trait.WORDS else "/c"
+        self.steps = ["/c" + step * number for number in range(of.steps + 1)]
+        end = self.steps[-1]
+        self.parents = [f"{end}/p{number}" for number in range(of.parents)] or [end]
+        parents = cycle(self.parents)
+        self.leaves = [f"{next(parents)}/n{number}" for number in range(of.leaves or 1)]
         self._scale = scale
-        self._meter = meter
+        self._clock = scale.meter()
         self.machine = machine = new_machine(7)
         self.watches = WatchTable()
-        self.identities = (
-            Identity("ip", "127.0.0.1"),
-            *(Identity("digest", f"user{number}:hash") for number in range(of.identities)),
-        )
-        self.client = _Client(_OWN, self.identities)
-        self.watchers = [_Client(_OTHER) for _ in range(of.watchers)]
+        self.client = _Client(_OWN, _identities("127.0.0.1", of.identities))
+        self.watchers = [
+            _Client(_OTHER, _identities("127.0.0.2", 0, number)) for number in range(of.watchers)
+        ]
+        for client in (self.client, *self.watchers):  # as after its first request or event
+            permits(_NOT_OPEN, 2, client.identities)
+        self._auth = AuthEntries(LIMITS.expanded, LIMITS.expanded_per_byte)
         self._entries = 0
-        self.deepest = _DEEPEST * (of.deep + 1)
+        self._begin()
         for session in (_OWN, _OTHER):
-            self._apply(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, bytes(16))))
+            machine.execute(Request(Kind.OPEN, session, 0, (), encode_terms(10_000, bytes(16))))
+        machine.transaction.zxid = machine.zxid = machine.zxid + 1
         self._grow()
-        machine.transaction.watched = True
+        machine.transaction.commit()
+        machine.transaction.events.clear()
+        self._watch()
+        machine.end()
+
+    def _begin(self) -> None:
+        """The next entry. It will end with a digest."""
+        self._entries += 1
+        machine = self.machine
+        machine.entries += -machine.entries % CHECKPOINT_EVERY - 1
+        machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
+
+    def create(self, path: str, data: bytes = b"", rights: Rights = OPEN, owner: int = 0) -> None:
+        """Create a node of the state."""
+        tx = self.machine.transaction
+        above = parent_of(path)
+        tx.create(path, above, tx.nodes[above], data, rights, owner)
 
     def _grow(self) -> None:
         of = self.sizes
-        for path in ("/wide", "/heavy", "/own", "/acl"):
-            self._create(path)
-        for number in range(of.wide):
-            self._create(f"/wide/n{number}")
-        for step in range(of.deep + 1):
-            self._create(_DEEPEST * (step + 1))
-        for number in range(of.heavy):
-            self._create(f"/heavy/n{number}", bytes(of.heavy_bytes))
-        for number in range(of.ephemerals):
-            self._create(f"/own/n{number}", flags=1)
-        acl = tuple(Acl(1, "digest", f"other{number}:hash") for number in range(of.entries))
-        self._create("/acl/n0", acl=(*acl, Acl(31, "world", "anyone")))
-        for number in range(of.quotas):
-            quota = "/zookeeper/quota/" + "q" * (number + 1)
+        rights = [self._rights(number) for number in range(of.acls)] or [OPEN]
+        owner = _OWN if of.traits & Trait.EPHEMERAL else 0
+        for path in (*self.steps, *self.parents[: of.parents]):
+            self.create(path)
+        for number, path in enumerate(self.leaves[: of.leaves]):
+            self.create(path, bytes(of.data), rights[number % len(rights)], owner)
+        for step in self.steps[: of.quotas]:
+            quota = f"/zookeeper/quota{step}"
             for path in (quota, f"{quota}/zookeeper_limits", f"{quota}/zookeeper_stats"):
-                self._create(path, b"count=1")
-        for number in range(of.watches):
-            self.watches.data.add(f"/wide/n{number}", self.client)
-            self.watches.children.add(f"/none{number}", self.client)
+                self.create(path, b"count=1")
+
+    def _rights(self, number: int) -> Rights:
+        others = range(self.sizes.entries + 1)
+        acl = [Acl(31, "ip", "127.0.0.1"), *(Acl(1, "digest", f"u{number}-{each}:hash") for each in others)]
+        if not self.sizes.traits & Trait.HIDDEN:
+            acl.append(Acl(1, "world", "anyone"))
+        return rights_of(tuple(acl))
+
+    def _watch(self) -> None:
+        of, watches = self.sizes, self.watches
         for watcher in self.watchers:
-            self.watches.add_lasting("/", watcher, recursive=True)
-        for number in range(of.lengths):
-            self.watches.add_lasting("/" + "l" * (number + 1), self.client, recursive=True)
-
-    def _create(self, path: str, data: bytes = b"", acl: tuple[Acl, ...] = OPEN_ACL, flags: int = 0) -> None:
-        body = pack_string(path) + pack_buffer(data) + pack_acls(acl) + INT.pack(flags)
-        self._apply(Request(Kind.CLIENT, _OWN, OpCode.CREATE, (), body))
-
-    def _apply(self, request: Request) -> None:
-        self._entries += 1
-        self.machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
-        self.machine.execute(request)
-        self.machine.end()
+            for step in self.steps[: of.watched]:
+                if of.traits & Trait.RECURSIVE:
+                    watches.add_lasting(step, watcher, recursive=True)
+                if of.traits & Trait.PERSISTENT:
+                    watches.add_lasting(step, watcher, recursive=False)
+            if of.traits & Trait.ONCE:
+                for path in self.leaves[: _MOST_WATCHES // of.watchers]:
+                    watches.data.add(path, watcher)
+                    watches.children.add(parent_of(path), watcher)
+        self.machine.transaction.watched = True
 
     def bill(self, opcode: int, body: bytes) -> Bill:
-        """Let the client send a request, and measure what it costs its own proxy."""
-        before = self.client.received, sum(watcher.received for watcher in self.watchers)
-        measure = self._write if opcode in EXTENDED.writes else self._read
-        with self._meter.running():
-            meter, answer, received, changes = measure(opcode, body)
-        events = self.client.received - before[0] + sum(each.received for each in self.watchers) - before[1]
-        sent = len(body)
-        if opcode in EXTENDED.writes:
-            sent += sum(len(scheme) + len(name) for scheme, name in self.identities)
+        """Let the client send a request, and measure what it costs its own proxy.
+
+        What changes nothing may come again and again: then it is measured when nothing more may be searched
+        in vain.
+        """
+        bill = self._bill(opcode, body)
+        if opcode in EXTENDED.writes and not bill.changes:
+            tx = self.machine.transaction
+            tx.paid_at = self.machine.zxid + IN_VAIN
+            bill = self._bill(opcode, body)
+            tx.paid_at = 0
+        return bill
+
+    def _bill(self, opcode: int, body: bytes) -> Bill:
+        before = self._notified()
+        size = self.machine.tree.size
+        is_write = opcode in EXTENDED.writes
+        with self._clock.running():
+            meter = Meter(self._clock, self._scale.lengths)
+            answer, received, changes = (self._write if is_write else self._read)(opcode, body, meter)
+            meter()
+            total = meter.total
         return Bill(
             opcode,
             answer,
-            meter.total,
+            total,
             meter.longest,
-            sent,
-            received + events,
+            len(body),
+            received,
             changes,
-            cost_of(opcode, body),
+            self._notified() - before,
+            self.machine.tree.size - size,
+            (EXTENDED.writes if is_write else EXTENDED.reads)[opcode].cost,
         )
 
-    def _read(self, opcode: int, body: bytes) -> tuple[Meter, int, int, int]:
-        meter = Meter(self._meter.now, self._scale.lengths)
+    def _notified(self) -> int:
+        return self.client.notified + sum([watcher.notified for watcher in self.watchers])
+
+    def _read(self, opcode: int, body: bytes, meter: Meter) -> tuple[int, int, int]:
         reading = Reading(self.machine.tree, self.watches, {}, meter)
         answer = EXTENDED.reads[opcode].answer
         meter.refuses = True
@@ -305,33 +399,28 @@ class World:
             reply, err = refusal.body, refusal.code
         except MalformedPacket:
             err = -5
-        meter()
-        return meter, err, len(reply), 0
+        return err, len(reply), 0
 
-    def _write(self, opcode: int, body: bytes) -> tuple[Meter, int, int, int]:
+    def _write(self, opcode: int, body: bytes, meter: Meter) -> tuple[int, int, int]:
         """At the proxy that has sent it: it is decoded, applied, answered; and the digest is taken."""
         machine = self.machine
         operation = EXTENDED.writes[opcode]
-        if operation.has_acl and self._scale.auth.are_too_much(body, self.identities):
-            return Meter(self._meter.now, self._scale.lengths), ErrorCode.INVALID_ACL, 0, 0
-        self._entries += 1
-        machine.entries += -machine.entries % CHECKPOINT_EVERY - 1  # so that this entry ends with a digest
-        meter = Meter(self._meter.now, self._scale.lengths)
+        if operation.has_acl and self._auth.are_too_much(body, self.client.identities):
+            return ErrorCode.INVALID_ACL, 0, 0
         fields = None
         with suppress(MalformedPacket, TooLong):
             is_short = len(body) <= self._scale.lengths.decoded_at_once
             fields, _ = operation.decode(body, 0, NO_PAUSE if is_short else BRIEFLY)
         meter()
-        machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
+        self._begin()
         machine.transaction.pause = meter
-        request = Request(Kind.CLIENT, _OWN, opcode, self.identities, body)
+        request = Request(Kind.CLIENT, _OWN, opcode, self.client.identities, body)
         outcome = machine.execute(request, fields, wants_reply=True)
         changes = len(machine.transaction.events)
         self.watches.fire(machine.transaction.events, machine.zxid, meter)
         meter()
         machine.end()
-        meter()
-        return meter, outcome.err, len(outcome.body), changes
+        return outcome.err, len(outcome.body), changes
 
 
 # -- requests ------------------------------------------------------------------------------------------------
@@ -345,19 +434,29 @@ class _Pieces(NamedTuple):
 
     def path(self, kind: int, number: int) -> str:
         """A path of one of the kinds that a state has."""
-        places = (
-            f"/wide/n{number % (self.world.sizes.wide or 1)}",
-            "/wide",
-            self.world.deepest,
-            f"/heavy/n{number % (self.world.sizes.heavy or 1)}",
-            f"/own/n{number}",
-            "/acl/n0",
-            f"/new{number}",
-            "/",
-            f"/zookeeper/quota/{'q' * (number % (self.world.sizes.quotas or 1) + 1)}/zookeeper_limits",
-            "/new/" * (number % 8 + 1),
-        )
-        return places[kind % len(places)]
+        world = self.world
+        step, parent, leaf = [some[number % len(some)] for some in (world.steps, world.parents, world.leaves)]
+        match kind % 10:
+            case 0:
+                return leaf
+            case 1:
+                return parent
+            case 2:
+                return step
+            case 3:
+                return world.steps[-1]
+            case 4:
+                return f"{leaf}/new"
+            case 5:
+                return f"{parent}/new{number}"
+            case 6:
+                return f"/new{number}"
+            case 7:
+                return "/"
+            case 8:
+                return f"/zookeeper/quota{step}/zookeeper_limits"
+            case _:
+                return "/new/" * (number % 8 + 1)
 
     def acl(self, number: int) -> bytes:
         """An ACL: open, what the client is, or many entries of its own."""
@@ -377,6 +476,7 @@ class _Pieces(NamedTuple):
 
     def many(self, kind: int, count: int) -> bytes:
         """A vector of paths."""
+        count = min(count, _MOST // (len(self.path(kind, 0)) + 8))  # as a request has room for
         return pack_strings([self.path(kind, number) for number in range(count)])
 
 
@@ -402,7 +502,6 @@ _WRITTEN = sorted(map(int, EXTENDED_PARTS))
 _READ = sorted(MULTI_READ.parts)
 ALL = sorted({*EXTENDED.reads, *EXTENDED.writes} - {OpCode.RECONFIG})
 _SETS = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
-_ENDS = 8  # of the variants of a multi, so many have no part that fails
 
 
 def request(genes: Iterator[int], world: World, scale: Scale) -> tuple[int, bytes]:
@@ -421,33 +520,30 @@ def request(genes: Iterator[int], world: World, scale: Scale) -> tuple[int, byte
         parts = [
             (choice[number % len(choice)], kind) for number, kind in zip((one, other), kinds, strict=True)
         ]
-        body = b""
+        body = bytearray()
         each = ((part, kind, number) for number in range(count) for part, kind in parts)
         for part, kind, number in each:
             body += MULTI_HEADER.pack(part, False, -1) + made.fields(part, kind, number)
             if len(body) > _MOST:
                 break
-        if opcode == OpCode.MULTI and made.variant < _ENDS:
+        if opcode == OpCode.MULTI and variant & 4:  # it fails, after all its work
             body += MULTI_HEADER.pack(OpCode.CHECK, False, -1) + pack_string("/none") + INT.pack(-1)
-        return opcode, body + END_OF_PARTS
+        return opcode, bytes(body) + END_OF_PARTS
     if opcode in {*_CREATES, OpCode.SET_ACL}:  # as many entries as the largest request has room for
-        made = _Pieces(world, made.variant % 16 + (count & ~15))
+        made = _Pieces(world, variant % 16 + (count & ~15))
     return opcode, made.fields(opcode, kinds[0], 0)
 
 
-def cost_of(opcode: int, body: bytes) -> Cost:
-    """What the request may cost: a multi all that its parts may."""
-    if opcode in EXTENDED.reads:
-        return EXTENDED.reads[opcode].cost
-    cost = EXTENDED.writes[opcode].cost
-    if opcode == OpCode.MULTI and MULTI_HEADER.pack(KeeperOpCode.REMOVE_RECURSIVE, False, -1) in body:
-        cost |= REMOVE_RECURSIVE.cost
-    return cost
+def measured(data: bytes, scale: Scale) -> Iterator[Bill]:
+    """Make the state of an input, and the bills of its requests.
 
-
-def measured(data: bytes, scale: Scale, meter: Lines | CpuTime) -> Iterator[Bill]:
-    """Make the state of an input, and the bills of its requests, which follow one another."""
+    These follow one another, but one that has changed much is the last before the state is made again.
+    """
     genes = iter(data)
-    world = World(sizes(genes, scale), scale, meter)
-    for _ in range(min(len(data) - GENES_OF_STATE, _MOST_REQUESTS * GENES) // GENES):
-        yield world.bill(*request(genes, world, scale))
+    of = sizes(genes, scale)
+    world = World(of, scale)
+    for _ in range((len(data) - GENES_OF_STATE) // GENES):
+        bill = world.bill(*request(genes, world, scale))
+        yield bill
+        if bill.changes > _FEW_CHANGES or not world.machine.sessions.get(_OWN):
+            world = World(of, scale)

@@ -19,6 +19,8 @@ class Target(NamedTuple):
     errors: tuple[type[Exception], ...]  # the documented ones
     bytes_each: int = 400  # of memory that a byte of input may cost
     fixed_bytes: int = 2 << 20  # of memory, beside: caches, tracebacks, structures of a fixed size
+    #: Instead of libFuzzer: seconds and seed -> how many inputs were tried, and what they break, for people.
+    search: Callable[[float, int], tuple[int, list[str]]] | None = None
 
 
 class Wrong(Exception):

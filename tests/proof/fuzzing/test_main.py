@@ -69,3 +69,15 @@ def test_distilled_inputs_reach_what_all_reach(tmp_path: Path) -> None:
 def test_the_list_of_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(TARGETS)
+
+
+def test_a_target_may_search_by_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it needs no atheris."""
+    own = TARGETS["costs"]._replace(search=lambda seconds, seed: (9, [f"seed {seed}"] * int(seconds - 1)))
+    monkeypatch.setattr(command, "TARGETS", {"costs": own})
+    monkeypatch.setattr(libfuzzer, "is_installed", lambda: False)
+    assert command.main(["--seconds", "1", "--once"]) == 0
+    assert command.main(["--seconds", "2", "--seed", "7"]) == 1
+    assert "FINDING in costs: seed 7" in capsys.readouterr().out

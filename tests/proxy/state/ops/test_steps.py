@@ -3,10 +3,10 @@
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode
-from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
+from codec.jute import INT, LONG, OPEN_ACL, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab.oracle.requests import body_of
-from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, World, request
+from proof.fuzzing.expensive import ALL, LARGE, Lines, Sizes, Trait, World, request
 from proxy.state.operation import Reading, Sees
 from proxy.state.ops import EXTENDED, MULTI_READ, READS
 from proxy.state.ops.keeper_lists import filtered_list
@@ -42,9 +42,17 @@ _ASKED: dict[int, tuple[bytes, bytes]] = {
 @pytest.fixture(scope="module")
 def world() -> World:
     """A wide node, one with much data below it, a long ACL, and a client with many ephemeral nodes."""
-    of = Sizes(wide=17_000, deep=0, heavy=5, heavy_bytes=1 << 20, entries=3000, identities=0, ephemerals=2000,
-               watches=0, watchers=0, lengths=0, quotas=0)  # fmt: skip
-    return World(of, LARGE, Lines())
+    world = World(Sizes(leaves=2000, traits=Trait.EPHEMERAL), LARGE._replace(meter=Lines))
+    acl = (*(Acl(1, "digest", f"other{number}:hash") for number in range(3000)), *OPEN_ACL)
+    for path in ("/wide", "/heavy", "/acl"):
+        world.create(path)
+    world.create("/acl/n0", rights=rights_of(acl))
+    for number in range(17_000):
+        world.create(f"/wide/n{number}")
+    for number in range(5):
+        world.create(f"/heavy/n{number}", bytes(1 << 20))
+    world.machine.transaction.commit()
+    return world
 
 
 @one_by_one("name", [name for name, read in _EVERY.items() if read.steps])
