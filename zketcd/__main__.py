@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from cli.commands import Command, available
-from proxy.support.stdout import TERMINATED, guarded, terminate
-from zketcd.manual import top
+try:
+    from cli.commands import Command, available
+    from proxy.support.stdout import TERMINATED, guarded, terminate
+    from zketcd.manual import top
+except KeyboardInterrupt:  # nothing has begun, so there is nothing to say. `guarded` has what comes later
+    sys.exit(128 + signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

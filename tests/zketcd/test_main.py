@@ -148,3 +148,26 @@ def test_sigterm_ends_a_server_that_has_just_started_as_the_first_process_of_a_c
             assert (status, server.stderr.read()) == (143, b"zketcd: terminated\n")
         finally:
             server.kill()
+
+
+@one_by_one(
+    ("module", "printed"),
+    [("proxy.support.stdout", ""), ("zketcd.manual", ""), ("cli.client", "zketcd: interrupted\n")],
+)
+def test_ctrl_c_during_the_imports_prints_no_traceback(module: str, printed: str) -> None:
+    interrupted = f"""
+import os, runpy, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["zketcd", "ls", "/"]
+runpy.run_module("zketcd", run_name="__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", printed)
