@@ -21,25 +21,24 @@ Value = TypeVar("Value")
 
 _SLASH = ord("/")
 _CRC_BITS = 32
+_NONE: tuple[str, list[str]] = "", []
 # To look up fewer lengths again is as fast as to compare the paths.
 _WORTH_COMPARING = 32
 
 
 class _Search:
-    """What was found above one path."""
+    """What was found above one path, at each length where a step of it ends and a key may end."""
 
-    __slots__ = ("counts", "crcs", "found", "keys", "lengths", "path", "raw")
+    __slots__ = ("counts", "crcs", "keys", "lengths", "raw")
 
     def __init__(self) -> None:
-        self.path: str | None = None
         self.raw = b""
-        # At each length where a step of the path ends and a key may end: the length, the CRC up to there, and
-        # how many keys were found up to there.
-        self.lengths, self.crcs, self.counts = list[int](), list[int](), list[int]()
+        self.lengths: list[int] = []
+        self.crcs: list[int] = []  # of so many bytes
+        self.counts: list[int] = []  # how many keys were found up to there
         self.keys: list[str] = []  # the shortest first
-        self.found: list[str] = []  # the longest first; never changed, since others have it
 
-    def keep(self, raw: bytes) -> int:
+    def go_to(self, raw: bytes) -> int:
         """Keep what was found up to where another path differs; returns how many bytes both have."""
         former = self.raw
         common = bisect_left(
@@ -49,13 +48,14 @@ class _Search:
         for some in (self.lengths, self.crcs, self.counts):
             del some[kept:]
         del self.keys[self.counts[-1] if kept else 0 :]
+        self.raw = raw
         return common
 
 
 class ByPath(dict[str, Value]):
     """Values by path. Only `d[path] = value` and `del d[path]` may change it."""
 
-    __slots__ = ("_above", "_by_mark", "_changes", "_counts", "_last", "_lengths")
+    __slots__ = ("_above", "_by_mark", "_changes", "_counts", "_last", "_lengths", "_search")
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,8 @@ class ByPath(dict[str, Value]):
         self._by_mark: dict[int, str | int] = {}
         self._counts: Counter[int] = Counter()  # how many keys have each length, in bytes
         self._lengths: list[int] = []  # sorted
-        self._last: _Search | None = None
+        self._last: tuple[str, list[str]] = _NONE  # the last path searched, and what was found
+        self._search: _Search | None = None  # the last one among many lengths
         self._changes = 0  # how often a key has come or gone
         # Another key above a key, as it was last found: to compare long keys from the beginning is slow.
         self._above: dict[str, str] = {}
@@ -81,8 +82,7 @@ class ByPath(dict[str, Value]):
                 self._by_mark[mark] = path
             else:
                 self._by_mark[mark] = known + 1 if isinstance(known, int) else 2
-            self._last = None
-            self._changes += 1
+            self._forget()
         super().__setitem__(path, value)
 
     @override
@@ -99,8 +99,7 @@ class ByPath(dict[str, Value]):
             self._by_mark[mark] = known - 1
         else:
             del self._by_mark[mark]
-        self._last = None
-        self._changes += 1
+        self._forget()
 
     def upwards(self, path: str, pause: Pause = NO_PAUSE) -> list[str]:
         """The keys among a path and its ancestors, the longest first. Any text may be the path.
@@ -114,27 +113,24 @@ class ByPath(dict[str, Value]):
 
     def from_parent(self, path: str, pause: Pause) -> list[str]:
         """As `upwards`, for the parent of what changes: the same one often comes again."""
-        search, self._last = self._last, None
+        last, found = self._last
+        if last == path:
+            return found
+        former, self._search = self._search, None
+        search: _Search | None = None
         changes = self._changes
-        if search is None or search.path != path:
-            search = self._search(path, search, pause)
-        if self._changes == changes:  # no key came or went meanwhile
-            self._last = search
-        return search.found
-
-    def _search(self, path: str, search: _Search | None, pause: Pause) -> _Search:
-        """`search`: the last one, which goes on."""
         raw = path.encode("utf-8", "surrogatepass")
         size = len(raw)
-        begin, end = 0, bisect(self._lengths, size)
-        if search is None or end < _WORTH_COMPARING:
-            search = _Search()
-        else:
-            begin = bisect_left(self._lengths, search.keep(raw))
-        keys = search.keys
+        end = bisect(self._lengths, size)
+        begin = done = crc = 0
+        if end >= _WORTH_COMPARING:
+            search = former or _Search()
+            begin = bisect_left(self._lengths, search.go_to(raw))
+            if search.lengths:
+                done, crc = search.lengths[-1], search.crcs[-1]
+        keys = [] if search is None else search.keys
         if not keys and path != ROOT and ROOT in self:
             keys.append(ROOT)
-        done, crc = (search.lengths[-1], search.crcs[-1]) if search.lengths else (0, 0)
         for length in pause.each(self._lengths[begin:end]):
             if length == size or (length > 1 and raw[length] == _SLASH):
                 crc = crc32(raw[done:length], crc)
@@ -148,11 +144,20 @@ class ByPath(dict[str, Value]):
                         keys.append(some)
                 elif key is not None and self._is_above(key, path, keys[-1] if keys else "", pause):
                     keys.append(key)
-                search.lengths.append(length)
-                search.crcs.append(crc)
-                search.counts.append(len(keys))
-        search.path, search.raw, search.found = path, raw, keys[::-1]
-        return search
+                if search is not None:
+                    search.lengths.append(length)
+                    search.crcs.append(crc)
+                    search.counts.append(len(keys))
+        found = keys[::-1]
+        if self._changes == changes:  # no key came or went meanwhile
+            self._last = path, found
+            self._search = search or former
+        return found
+
+    def _forget(self) -> None:
+        self._last = _NONE
+        self._search = None
+        self._changes += 1
 
     def _is_above(self, key: str, path: str, other: str, pause: Pause) -> bool:
         """Whether a path begins with a key; it begins with another one, which is shorter."""
