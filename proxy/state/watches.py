@@ -21,7 +21,7 @@ from proxy.state.notifications import Sending, Watcher
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.rights import Rights
 from proxy.state.sparse import LOOK, is_sparse
-from schema.paths import parent_of
+from schema.paths import ROOT, parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 _MERGED_PER_STEP = 16  # watchers
@@ -35,6 +35,8 @@ _NULL = "null"
 
 
 _Key = TypeVar("_Key")
+_Watchers: TypeAlias = Mapping[Watcher, None]
+_NOBODY: _Watchers = {}
 #: Of one connection's watches: of data, of children, persistent, recursive.
 Paths: TypeAlias = Sequence[Collection[str]]
 
@@ -132,38 +134,135 @@ class _Merged:
     """The recursive watchers of paths and their ancestors, for the events of one request.
 
     A session may end with 50,000 nodes below the same hundred watched ancestors, each with the same watchers.
+    The same watchers are the same object, as far as possible.
     """
 
-    def __init__(self, table: _RecursiveTable) -> None:
-        self._by_path = table.by_path
+    def __init__(
+        self, by_path: ByPath[dict[Watcher, None]], events: Collection[TreeEvent], pause: Pause
+    ) -> None:
+        self._by_path = by_path
         # Of paths that are watched, the last used at the end: the deepest common ancestor is always there.
         self._merged: OrderedDict[str, dict[Watcher, None]] = OrderedDict()
-        self._size = 0  # watchers in it
+        self._uses: dict[int, int] = {}  # how many of them have an object, by its id
+        self._size = 0  # paths, and watchers in all these objects
+        # The nearest watched path of each parent, or "": found in the order of the paths, since events may
+        # alternate between deep branches, as those of a subtree that is deleted level by level.
+        self._nearest: dict[str, str] = {}
+        parents = {parent_of(event.path) for event in pause.each(events) if event.path != ROOT}
+        for parent in pause.each(pause.sorted_texts(parents)):
+            steps = self._by_path.from_parent(parent, pause)
+            self._nearest[parent] = steps[0] if steps else ""
 
-    def of(self, path: str, pause: Pause) -> Mapping[Watcher, None]:
+    def of(self, path: str, pause: Pause) -> _Watchers:
         """Not to be changed. Some may be dropped meanwhile."""
+        if path != ROOT:
+            nearest = path if path in self._by_path else self._nearest[parent_of(path)]
+            if not nearest:
+                return _NOBODY
+            if nearest in self._merged:
+                self._merged.move_to_end(nearest)
+                return self._merged[nearest]
         steps = self._by_path.upwards(path, pause)
+        if not steps:
+            return _NOBODY
         unknown = next((place for place, step in enumerate(steps) if step in self._merged), len(steps))
         found: dict[Watcher, None] = {}
-        if unknown < len(steps):
+        is_kept = unknown < len(steps)
+        if is_kept:
             self._merged.move_to_end(steps[unknown])
             found = self._merged[steps[unknown]]
-        is_first = not self._merged  # most often it is the only one: nothing is kept of its ancestors
+        merged = copied = 0
         for step in pause.each(steps[:unknown][::-1]):
             some = self._by_path.get(step, {})  # none: they were dropped meanwhile
+            merged += len(some)
             pause.spend(len(some) // _MERGED_PER_STEP)
             if not some.keys() <= found.keys():
-                if not is_first:
+                if is_kept:
                     found = found.copy()
+                    copied += len(found)
                     pause.spend(len(found) // _MERGED_PER_STEP)
+                    is_kept = False
                 found.update(some)
-            if is_first and step is not steps[0]:
-                continue
-            self._merged[step] = found
-            self._size += len(found)
-            while self._size > _MERGED and len(self._merged) > _LEAST_MERGED:
-                self._size -= len(self._merged.popitem(last=False)[1])
+            if step is steps[0] or is_kept or copied + len(found) <= merged:
+                self._keep(step, found)
+                is_kept = True
         return found
+
+    def _keep(self, step: str, found: dict[Watcher, None]) -> None:
+        self._merged[step] = found
+        uses = self._uses.get(id(found), 0)
+        self._uses[id(found)] = uses + 1
+        self._size += 1 if uses else 1 + len(found)
+        while self._size > _MERGED and len(self._merged) > _LEAST_MERGED:
+            oldest = self._merged.popitem(last=False)[1]
+            self._uses[id(oldest)] -= 1
+            self._size -= 1
+            if not self._uses[id(oldest)]:
+                del self._uses[id(oldest)]
+                self._size -= len(oldest)
+
+
+class _Lasting:
+    """The persistent and recursive watchers of nodes, for the events of one request.
+
+    The same watchers are the same object, as far as possible: then who may not READ the nodes costs nothing.
+    """
+
+    def __init__(self, table: "WatchTable", events: Collection[TreeEvent], pause: Pause) -> None:
+        self._persistent = table.persistent.by_path
+        self._recursive = table.recursive.by_path
+        self._pause = pause
+        # Most requests have one event.
+        self._merged = (
+            _Merged(self._recursive, events, pause) if self._recursive and len(events) > 1 else None
+        )
+        # By path, and id of the watchers that are left out, which the value keeps.
+        self._copies: dict[tuple[str, int], tuple[_Watchers, Collection[Watcher]]] = {}
+        self._size = 0
+
+    def recursive(self, path: str) -> _Watchers:
+        """The recursive watchers of a path and its ancestors."""
+        if not self._recursive:
+            return _NOBODY
+        if self._merged is not None:
+            return self._merged.of(path, self._pause)
+        found: dict[Watcher, None] = {}
+        for step in self._pause.each(self._recursive.upwards(path, self._pause)[::-1]):
+            some = self._recursive.get(step, {})  # none: they were dropped meanwhile
+            self._pause.spend(len(some) // _MERGED_PER_STEP)
+            found.update(some)
+        return found
+
+    def persistent(self, path: str, others: _Watchers = _NOBODY) -> Collection[Watcher]:
+        """The persistent watchers of a path that are not among others. Some may be dropped meanwhile."""
+        watchers = self._persistent.get(path)
+        if not watchers:
+            return _NOBODY
+        key = path, id(others)
+        known = self._copies.get(key)
+        if known is None:
+            if self._size > _MERGED:
+                self._copies.clear()
+                self._size = 0
+            self._size += len(watchers)
+            self._pause.spend(len(watchers) // _MERGED_PER_STEP)
+            copy = watchers.copy()
+            known = self._copies[key] = others, _without(copy, others, self._pause) if others else copy
+        return known[1]
+
+
+def _without(watchers: Collection[Watcher], others: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
+    return {each: None for each in pause.each(watchers) if each not in others}
+
+
+def _together(
+    taken: Collection[Watcher], lasting: Sequence[Collection[Watcher]], pause: Pause
+) -> list[Collection[Watcher]]:
+    """Those that were taken and are not among the lasting ones, and these."""
+    for some in lasting:
+        if taken and some:
+            taken = _without(taken, some, pause)
+    return [taken, *lasting] if taken else [some for some in lasting if some]
 
 
 class WatchTable:
@@ -261,56 +360,52 @@ class WatchTable:
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         sending: Sending | None = None  # most often, nobody watches
-        recursive = _Merged(self.recursive) if self.recursive.by_path else None
+        lasting = _Lasting(self, events, pause) if self._some_last else None
         for kind, path, rights, parent_rights in pause.each(events):
             if len(path) > BYTES_PER_STEP:
                 pause.spend(len(path) // BYTES_PER_STEP)
             if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
-                watchers = self._take_children(path, pause)
-                if watchers:
+                for watchers in self._take_children(path, lasting, pause):
                     sending = sending or Sending(zxid, pause)
                     sending.add(watchers, kind, path, rights)
                 continue
-            notified = self.data.take(path, pause)
-            if self._some_last:
-                notified = self._with_lasting(path, notified, recursive, pause)
-            if notified:
+            notified = self._take(path, lasting, pause)
+            for watchers in notified:
                 sending = sending or Sending(zxid, pause)
-                sending.add(notified, kind, path, rights)
+                sending.add(watchers, kind, path, rights)
             if kind == EventType.NODE_DATA_CHANGED:
                 continue
             if kind == EventType.NODE_DELETED:
-                watchers = self._take_children(path, pause)
-                if watchers:
+                taken = self.children.take(path, pause)  # the persistent ones are notified
+                if taken:
                     sending = sending or Sending(zxid, pause)
-                    others = {each: None for each in pause.each(watchers) if each not in notified}
-                    sending.add(others, kind, path, rights)
+                    for some in notified:
+                        taken = _without(taken, some, pause)
+                    sending.add(taken, kind, path, rights)
             parent = parent_of(path)
-            watchers = self._take_children(parent, pause)
-            if watchers:
+            for watchers in self._take_children(parent, lasting, pause):
                 sending = sending or Sending(zxid, pause)
                 sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
         if sending is not None:
             sending.end()
 
-    def _with_lasting(
-        self, path: str, taken: Collection[Watcher], recursive: "_Merged | None", pause: Pause
-    ) -> Collection[Watcher]:
-        """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.
+    def _take(self, path: str, lasting: _Lasting | None, pause: Pause) -> list[Collection[Watcher]]:
+        """The watchers of a path: the one-shot ones, the persistent ones, the recursive ones above it.
 
         Each is notified once, however many of its watches match (WatchManager.triggerWatch).
         """
-        watchers = dict.fromkeys(taken)
-        watchers.update(self.persistent.by_path.get(path, {}))
-        if recursive is not None:
-            watchers.update(recursive.of(path, pause))
-        return watchers
+        taken = self.data.take(path, pause)
+        if lasting is None:
+            return [taken] if taken else []
+        recursive = lasting.recursive(path)
+        return _together(taken, (lasting.persistent(path, recursive), recursive), pause)
 
-    def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:
+    def _take_children(self, path: str, lasting: _Lasting | None, pause: Pause) -> list[Collection[Watcher]]:
         """The watchers of the children of a path, without those of recursive watches."""
         taken = self.children.take(path, pause)
-        lasting = self.persistent.by_path.get(path) if self._some_last else None
-        return dict.fromkeys((*taken, *lasting)) if lasting else taken
+        if lasting is None:
+            return [taken] if taken else []
+        return _together(taken, (lasting.persistent(path),), pause)
 
     # -- for administrators: except `total` and `held`, all count data watches only, as ZooKeeper does -------
     # What is watched in two ways counts once, unless there is too much to compare.

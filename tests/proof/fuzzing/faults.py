@@ -11,7 +11,7 @@ from proxy.frontend.limits import LIMITS
 from proxy.state.by_path import ByPath
 from proxy.state.digest import Digest, node_hash
 from proxy.state.node import Node
-from proxy.state.notifications import Notifications, Watcher
+from proxy.state.notifications import Notifications, Sending, Watcher
 from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.quotas import Quotas
 from proxy.state.rights import permits
@@ -54,8 +54,13 @@ def watchers_are_merged_again(patch: pytest.MonkeyPatch) -> None:
 
 def parents_are_searched_again(patch: pytest.MonkeyPatch) -> None:
     """All watched ancestors, or those with quotas, are looked for again for each parent."""
-    search = ByPath._search
-    patch.setattr(ByPath, "_search", lambda keys, path, _, pause: search(keys, path, None, pause))
+    search = ByPath.from_parent
+
+    def from_parent(keys: ByPath[object], path: str, pause: Pause) -> list[str]:
+        keys._forget()
+        return search(keys, path, pause)
+
+    patch.setattr(ByPath, "from_parent", from_parent)
 
 
 def quotas_are_added_to_again(patch: pytest.MonkeyPatch) -> None:
@@ -72,6 +77,7 @@ def quotas_are_added_to_again(patch: pytest.MonkeyPatch) -> None:
 
 def rights_are_checked_again(patch: pytest.MonkeyPatch) -> None:
     """Each watcher's identities are compared with the ACL of each event."""
+    patch.setattr(Sending, "_judged", lambda _, watchers, __: (watchers, None))
     patch.setattr(
         Notifications, "are_for", lambda some, identities: permits(some.rights, Perms.READ, identities)
     )

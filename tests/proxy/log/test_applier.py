@@ -83,6 +83,7 @@ class World:
     # A watcher
 
     session_id = 1
+    identities = ()
 
     def notify(self, notifications: Notifications) -> None:
         self.told += [

@@ -2,9 +2,12 @@
 
 from unittest import mock
 
+import pytest
+
 from codec.constants import EventType
 from codec.jute import Acl
 from codec.packets import encode_event
+from proof.fuzzing.expensive import Lines
 from proxy.state import notifications as module
 from proxy.state.notifications import Notifications
 from proxy.state.pause import NO_PAUSE
@@ -69,7 +72,7 @@ def test_each_list_of_identities_is_checked_once_however_the_watchers_alternate(
     users, strangers = [Client(USER) for _ in range(9)], [Client(STRANGER) for _ in range(9)]
     for client in users + strangers:
         table.add_lasting("/a", client, recursive=False)
-    for client in users:
+    for client in (*users, Client(USER)):
         table.add_lasting("/b", client, recursive=False)
     with mock.patch.object(module, "permits", side_effect=permits) as checked:
         table.fire(changes(["/a", "/b"] * 100, SECRET), 7)
@@ -91,6 +94,43 @@ def test_events_of_other_rights_are_judged_by_them() -> None:
     table.fire(events, 7)
     assert user.packets == told((CHANGED, "/a"), (CHANGED, "/c"), (CHANGED, "/d"))
     assert stranger.packets == told((CHANGED, "/b"), (CHANGED, "/c"))
+
+
+@pytest.mark.parametrize("kind", [CREATED, CHANGED])
+@pytest.mark.parametrize("recursive", [True, False])
+def test_watchers_that_may_not_read_cost_an_event_nothing(kind: int, recursive: bool) -> None:
+    """Below two ACLs that alternate, each event cost 1.3 us for each of them."""
+    theirs = rights_of((Acl(1, "digest", "third:hash"),))
+    events = [
+        TreeEvent(kind, f"/p/{number % 3}", *[(SECRET, theirs)[number % 2]] * 2) for number in range(600)
+    ]
+    lines = []
+    for count in (10, 210):
+        table = WatchTable()
+        strangers = [Client((Identity("ip", "::1"),)) for _ in range(count)]
+        for client in strangers:
+            for path in ("/p",) if recursive else ("/p", "/p/0", "/p/1", "/p/2"):
+                table.add_lasting(path, client, recursive=recursive)
+        user = Client(USER)
+        table.add_lasting("/", user, recursive=True)
+        meter = Lines()
+        with meter.running():
+            table.fire(events, 7)
+        lines.append(meter.count)
+        assert user.packets == told(*[(kind, event.path) for event in events if event.rights is SECRET])
+        assert not any(client.packets for client in strangers)
+    assert lines[1] - lines[0] < 200 * 200
+
+
+def test_who_may_read_is_forgotten_where_there_is_much_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 3)
+    table = WatchTable()
+    user, stranger = Client(USER), Client(STRANGER)
+    for client in (user, stranger):
+        table.add_lasting("/", client, recursive=True)
+    table.fire(changes([f"/{number}" for number in range(20)], SECRET), 7)
+    assert user.packets == told(*[(CHANGED, f"/{number}") for number in range(20)])
+    assert not stranger.packets
 
 
 def test_long_paths_are_not_kept_until_there_are_many() -> None:

@@ -1,7 +1,9 @@
 """The watch table: which client gets which event, once, and in which order."""
 
+import zlib
 from itertools import islice
 from sys import getsizeof
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -9,11 +11,13 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
+from proxy.state import by_path
 from proxy.state import watches as module
 from proxy.state.notifications import Notifications
 from proxy.state.pause import Lengths, Pause
 from proxy.state.rights import Rights, rights_of
 from proxy.state.watches import TreeEvent, WatchTable
+from schema.entry import Identity
 from tests.table import one_by_one
 
 CREATED, DELETED, CHANGED, CHILDREN = (
@@ -31,6 +35,7 @@ class Client:
 
     def __init__(self, name: str, told: list[tuple[str, int, str]]) -> None:
         self.session_id = ord(name)
+        self.identities = (Identity("super", ""),)  # may READ all nodes
         self.name = name
         self.told = told
 
@@ -457,6 +462,56 @@ def test_watchers_of_common_ancestors_are_merged_once(
     )
     assert sorted(room.told) == sorted((client.name, DELETED, path) for client in clients for path in paths)
     assert len(pauses) < most
+
+
+def _branches(count: int, depth: int) -> list[TreeEvent]:
+    """Deep branches that are deleted level by level, as by removeRecursive."""
+    return [
+        TreeEvent(DELETED, f"/{branch}" * steps, NODE_ACL, PARENT_ACL)
+        for steps in range(depth, 0, -1)
+        for branch in range(count)
+    ]
+
+
+def test_branches_that_go_in_turn_are_searched_once(room: Room) -> None:
+    """A removeRecursive of 8,000 nodes in two branches would take many seconds."""
+    events = _branches(3, 200)
+    for event in events:
+        room.table.add_lasting(event.path, room.a, recursive=True)
+    with mock.patch.object(by_path, "crc32", wraps=zlib.crc32) as checksum:
+        room.table.fire(events, 7)
+    assert room.told == [("a", DELETED, event.path) for event in events]
+    assert checksum.call_count < 10 * len(events)
+
+
+def test_watchers_that_are_the_same_below_many_paths_are_merged_once(room: Room) -> None:
+    """However many: all that were merged are remembered by the watchers, not by the paths."""
+    events = _branches(6, 50)
+    clients = [Client(chr(0x100 + number), room.told) for number in range(200)]
+    for client in clients:
+        room.table.add_lasting("/", client, recursive=True)
+    for event in events:
+        room.table.add_lasting(event.path, clients[0], recursive=True)
+    with (
+        mock.patch.object(module, "_MERGED", 5000),
+        mock.patch.object(
+            by_path.ByPath, "upwards", autospec=True, side_effect=by_path.ByPath.upwards
+        ) as upwards,
+    ):
+        room.table.fire(events, 7)
+    assert upwards.call_count <= 2 * 6
+    assert len(room.told) == len(clients) * len(events)
+
+
+def test_what_was_merged_is_forgotten_where_there_is_much_of_it(room: Room) -> None:
+    events = _branches(3, 20)
+    clients = [Client(chr(0x100 + number), room.told) for number in range(20)]
+    for event in events:
+        room.table.add_lasting(event.path, clients[len(event.path) // 2 - 1], recursive=True)
+    with mock.patch.object(module, "_MERGED", 30):
+        room.table.fire(events, 7)
+    above = [(client.name, DELETED, path) for _, path, _, _ in events for client in clients[: len(path) // 2]]
+    assert sorted(room.told) == sorted(above)
 
 
 @pytest.mark.parametrize("fires", [True, False])
