@@ -54,9 +54,9 @@ class _Retrying:
     async def status(self, timeout: float) -> Status:
         return await self._answered(lambda: self._etcd.status(timeout))
 
-    async def lease_grant(self, lease_id: int, ttl: int) -> int:
+    async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         try:
-            return await self._answered(lambda: self._etcd.lease_grant(lease_id, ttl))
+            return await self._answered(lambda: self._etcd.lease_grant(lease_id, ttl, timeout))
         except EtcdRefused as error:
             if error.kind is RefusalKind.LEASE_EXISTS:  # the answer to an earlier try was lost
                 return ttl
