@@ -71,7 +71,7 @@ def test_a_session_that_adds_more_than_its_share(touched: bool) -> None:
 
 
 def test_an_etcd_that_another_user_fills_is_no_fault_of_the_proxies() -> None:
-    world = small(11, 0.03, ("fill etcd", "client dies"))
+    world = small(11, 0.02, ("fill etcd", "client dies"))
     outcome = world.run()
     assert outcome.violations == []
     assert outcome.faults["fill etcd"] > 1

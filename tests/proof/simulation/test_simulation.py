@@ -27,7 +27,7 @@ def test_nothing_is_wrong(seed: int) -> None:
 
 
 def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
-    world = small(2, 0.02, ("an exception", "out of memory"))
+    world = small(2, 0.015, ("an exception", "out of memory"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert outcome.faults["out of memory"] > 1
