@@ -288,19 +288,25 @@ def _series_of(incident: Incident) -> dict[Sample, Series]:
 
 
 def _fired(
-    folder: Path, series: Mapping[str, str], end: int, every: int = EVERY, looks: int = _MINUTE
+    folder: Path,
+    series: Mapping[str, str],
+    end: int,
+    every: int = EVERY,
+    looks: int = _MINUTE,
+    since: int = 0,
 ) -> set[str]:
-    """The alerts that have fired at some time. `series`: values in promtool's notation, `every` seconds.
+    """The alerts that have fired, `since` so many seconds. `series`: in promtool's notation, `every` seconds.
 
     `looks`: the rules are evaluated so many seconds apart; each minute is Prometheus's own choice.
     """
     (folder / "alerts.yml").write_text(RULES.read_text())
+    firing = 'ALERTS{alertstate="firing"}'
     test = {
         "interval": f"{every}s",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [
             {
-                "expr": f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{end}s]))',
+                "expr": f"group by (alertname) (max_over_time({firing}[{end - since}s]))",
                 "eval_time": f"{end}s",
                 "exp_samples": [{"labels": '{alertname="none"}', "value": 1}],
             }
@@ -346,6 +352,21 @@ def test_a_healthy_day_fires_nothing(tmp_path: Path) -> None:
     series = {sample: of for sample, of in healthy().items() if sample.instance in one}
     end = 24 * 3600
     assert _fired(tmp_path, _written(series, end, 60), end, 60, looks=300) == set()
+
+
+@pytest.mark.parametrize("found_meanwhile", [0, 1])
+def test_digests_that_disagreed_before_prometheus_was_away_are_no_news(
+    tmp_path: Path, found_meanwhile: int
+) -> None:
+    back = _BEGIN + 30 * _MINUTE
+
+    def count(at: int) -> float | None:
+        return 2 if at < _BEGIN else None if at < back else 2 + found_meanwhile
+
+    incident = Incident(set(), {"zketcd_log_digest_disagreements_total": count})
+    end = back + 20 * _MINUTE
+    expected = {"ZketcdDigestsDisagree"} if found_meanwhile else set()
+    assert _fired(tmp_path, _written(_series_of(incident), end), end, since=_BEGIN) == expected
 
 
 def test_each_alert_has_an_incident() -> None:

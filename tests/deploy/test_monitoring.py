@@ -33,7 +33,7 @@ _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 _NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}|\boffset \w+")
 _WORDS = {"and", "or", "unless", "by", "sum", "rate", "increase", "delta", "changes", "predict_linear"}
-_WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
+_WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e", "last_over_time"}
 
 
 @pytest.fixture
