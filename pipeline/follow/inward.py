@@ -15,7 +15,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import retrying
 from pipeline.follow.tail import Found, Tail, Unsettled
-from pipeline.follow.target import Position, Start, position_of
+from pipeline.follow.target import Position, Start, Withdrawn, position_of
 from pipeline.formats import transactions
 from pipeline.formats.errors import BadFile
 from pipeline.table import TransactionRow
@@ -64,8 +64,13 @@ async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Option
         request = Asked(options.zxid, options.keep_sessions, False)
         if await finished_by_another(etcd, keys, there, request, options.answer_within):
             return DONE
-    found = await _open(source, etcd, keys, options, there)
-    return await _Following(source, etcd, keys, options, found).run()
+    while True:
+        found = await _open(source, etcd, keys, options, there)
+        try:
+            return await _Following(source, etcd, keys, options, found).run()
+        except Withdrawn as error:
+            print_progress(f"{error}: following on")
+            options, there = options._replace(overwrite=False), await position_of(etcd, keys)
 
 
 def _gone_on(source: Directory, there: Position) -> int:

@@ -358,6 +358,7 @@ class TargetTree:
         """Put the last entry and the record of a complete tree, which proxies may serve from then on.
 
         `request`: mod_revision of the request to finish, which has to be there still; 0: there is none.
+        Raises Withdrawn if it is not: nothing was written, but `machine` has moved on.
         """
         position = position._replace(finished=True, source_zxid=changes.after)
         keys = self._keys
@@ -380,10 +381,7 @@ class TargetTree:
         except Failure:
             found = (await read(self._etcd, Get(keys.finish, keys_only=True))).kvs
             if request and request not in [pair.mod_revision for pair in found]:
-                raise Failure(
-                    "the command that asked for the end has ended at this moment. Run this one again: it goes"
-                    " on where it was"
-                ) from None
+                raise Withdrawn("the command that asked for the end has ended") from None
             raise
 
     async def allow(self, within: int) -> None:
@@ -550,6 +548,10 @@ class TargetTree:
     async def _delete(self, start: bytes, end: bytes) -> None:
         async for page in keys_of(self._etcd, start, end):
             await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
+
+
+class Withdrawn(Failure):
+    """The tree is not to be completed any more."""
 
 
 class TakenOver(LoadRefused):

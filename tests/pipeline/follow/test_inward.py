@@ -43,9 +43,11 @@ from pipeline.follow.output import DONE, NOT_LEVEL, Stuck
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.target import position_of, resume
 from pipeline.table import SessionRow
+from proxy.etcd import model
 from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.log.load import start
 from proxy.state.machine import Machine
+from schema.json_values import pack_json
 from schema.keys import Keyspace
 from tests.pipeline.ensembles import ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
@@ -133,6 +135,41 @@ async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -
     assert set(machine.sessions) == {7}
     assert "/mine" in machine.tree.nodes
     assert "/n8" in machine.tree.nodes
+
+
+async def test_a_request_that_is_withdrawn_at_the_last_moment_does_not_end_the_follower(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Late(FakeEtcdClient):
+        """The first Txn that would complete the tree comes after the end of the command that asked."""
+
+        withdrawn = False
+
+        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+            if (
+                not self.withdrawn
+                and any(each.key == KEYS.finish for each in txn.compares)
+                and len(txn.success) > 1
+            ):
+                self.withdrawn = True
+                self.store.txn(Txn((), (model.Delete(KEYS.finish),)))
+            return await super().txn(txn, timeout)
+
+    etcd = Late(FakeEtcd())
+    running = asyncio.create_task(followed(etcd, folder))
+    await eventually(lambda: position_of(etcd, KEYS), "it follows", 60)
+    etcd.store.txn(Txn((), (Put(KEYS.finish, pack_json(finishing.Asked(5, False, True)._asdict())),)))
+
+    async def is_withdrawn() -> bool:
+        return etcd.withdrawn or running.done()
+
+    await eventually(is_withdrawn, "the tree is about to be completed", 60)
+    write_log(folder / "version-2", *creates(6, 1))
+    second = FakeEtcdClient(etcd.store)
+    assert await asyncio.wait_for(followed(second, folder, finish=True, zxid=6), 60) == DONE
+    assert await asyncio.wait_for(running, 60) == DONE
+    assert "the command that asked for the end has ended: following on" in capsys.readouterr().err
+    assert "/n6" in (await served(etcd)).tree.nodes
 
 
 async def test_a_request_to_finish_ends_with_its_command(etcd: FakeEtcdClient, folder: Path) -> None:
