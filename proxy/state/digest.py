@@ -86,6 +86,16 @@ class Digest:
             is_large = node.size > _LARGE
             self._total -= self._large_hash(path, node, pause) if is_large else node_hash(path, node)
 
+    def take(self, path: str, node: Node, size: int, pause: Pause = NO_PAUSE) -> None:
+        """An existing node, with so many bytes of data, is about to be deleted, and was not touched.
+
+        If that is undone, `touched` has to get it.
+        """
+        if size > _LARGE:
+            self.touch(path, node, pause)
+        else:
+            self._total -= node_hash(path, node)
+
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
         self._total += session_hash(session)

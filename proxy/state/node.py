@@ -41,11 +41,13 @@ _MAX_INT = (1 << 31) - 1
 _HEAD = INT.size
 _AROUND = _HEAD + STAT.size  # bytes of a packed node besides its data
 _TAIL = -STAT.size
+_CTIME = _TAIL + 16
 # czxid mzxid pzxid ctime mtime version cversion aversion ephemeralOwner
 _pack_digested = Struct(">qqqqqiiiq").pack
 _pack_int = INT.pack
 _pack = STAT.pack
 _fields_at = STAT.unpack_from
+_parts_at = Struct(">16s36s8x8s").unpack_from
 _long_at = Struct(">q").unpack_from
 _int_at = INT.unpack_from
 
@@ -206,9 +208,11 @@ class PackedNode(bytes):
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
-        stat = self[_TAIL:]
-        # ctime, mtime, version, cversion, aversion and owner follow each other in both.
-        return self[_HEAD:_TAIL] + stat[:16] + stat[60:] + stat[16:52]
+        # What is before ctime, and what is from ctime to owner, follow each other in both.
+        middle: bytes
+        pzxid: bytes
+        _, middle, pzxid = _parts_at(self, _TAIL)
+        return self[_HEAD:_CTIME] + pzxid + middle
 
     def written(self, data: bytes | None, zxid: int, time: int) -> "PackedNode":
         """The node after a setData."""

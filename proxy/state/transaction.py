@@ -234,16 +234,18 @@ class Transaction:
         self._undo.append((_undelete, path, above, node, parent.pzxid))
         if above not in touched:
             self._digest.touch(above, parent, self.pause)
+        size, owner = node.size, node.owner
         if path not in touched:
-            self._digest.touch(path, node, self.pause)
+            self._digest.take(path, node, size, self.pause)
         # As Tree.detach, inline.
         del self.nodes[path]
-        tree.data_size -= len(path) + node.size
+        tree.data_size -= len(path) + size
         if node.rights is not OPEN:
             tree.acl_size -= node.rights.size
-        if node.owner:
-            tree.forget_owner(path, node.owner)
-            self.ttl_nodes_deleted += ttl_of(node.owner) > 0
+        if owner:
+            tree.forget_owner(path, owner)
+            if owner < 0:
+                self.ttl_nodes_deleted += ttl_of(owner) > 0
         children = parent.children
         assert children is not None
         children.pop(path, None)
@@ -379,6 +381,7 @@ def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) 
 
 def _undelete(tx: Transaction, path: str, above: str, node: Node, pzxid: int) -> None:
     tx.tree.attach(path, node)
+    tx._digest.touched.add(path)
     tx.ttl_nodes_deleted -= ttl_of(node.owner) > 0
     full_node(tx.nodes, above).pzxid = pzxid
 

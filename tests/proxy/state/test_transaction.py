@@ -4,13 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from codec.constants import EventType
+from codec import client as zk
+from codec.constants import CreateMode, EventType
 from codec.jute import Acl, Reader
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
+from schema.entry import Entry, Kind, Request, encode_close, encode_terms
 from schema.paths import parent_of
 from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.state.world import all_pages, assert_sound
@@ -117,3 +119,18 @@ def test_versions_go_round_as_javas(field: str) -> None:
     _change(tx, "set acl" if field == "aversion" else "set")
     assert getattr(node, field) == -(2**31) + (field == "version")
     assert_sound(machine)
+
+
+def test_nodes_that_are_deleted_wait_for_no_digest_unless_that_is_undone() -> None:
+    machine = new_machine(1)
+    session = Request(Kind.OPEN, 1, 0, (), encode_terms(4000, bytes(16)))
+    create = zk.create("/e", b"data", CreateMode.EPHEMERAL)
+    fails = zk.multi([zk.delete("/e"), zk.check("/none", 0)])
+    close = Request(Kind.CLOSE, 1, 0, (), encode_close("", ""))
+    asked = [Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in (create, fails)]
+    steps = [(session, ""), (asked[0], "/ /e"), (asked[1], "/ /e"), (close, "/")]
+    for number, (request, touched) in enumerate(steps, 1):
+        machine.apply("own", number, Entry(1, 0, 0, 0, [request]))
+        if touched:
+            assert machine.digest.touched == set(touched.split())
+        assert machine.digest.settle(machine.tree.nodes) == machine.compute_digest()
