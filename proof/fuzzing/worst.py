@@ -7,10 +7,11 @@ has found.
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode
+from proof.fuzzing.corpus import committed
 from proof.fuzzing.expensive import ALL, GENES, GENES_OF_STATE, LARGE, Bill, Scale, measured, sizes
 from proxy.support.usage import Parser
 
@@ -38,8 +39,10 @@ class Found(NamedTuple):
 class Search:
     """A search, and the worst that it has found, by measure and opcode."""
 
-    def __init__(self, scale: Scale, seed: int) -> None:
+    def __init__(self, scale: Scale, seed: int, first: Sequence[bytes] = ()) -> None:
+        """`first`: inputs to begin with."""
         self._scale = scale
+        self._first = list(first)
         self._rng = random.Random(seed)
         self.worst: dict[tuple[str, int], Found] = {}
         self.tries = 0
@@ -69,6 +72,8 @@ class Search:
 
     def _next(self) -> bytes:
         """A state with some requests: new ones, or of those known, changed a little."""
+        if self._first:
+            return self._first.pop()
         genome = self._changed(slice(GENES_OF_STATE), GENES_OF_STATE, 2)
         for _ in range(_TOGETHER):
             one = self._changed(slice(GENES_OF_STATE, None), GENES, 1)
@@ -89,7 +94,7 @@ class Search:
 
 def search(seconds_in_all: float, seed: int) -> tuple[int, list[str]]:
     """Search on large states by CPU time; how often it has tried, and what costs too much, for people."""
-    one, until = Search(LARGE, seed), time.monotonic() + seconds_in_all
+    one, until = Search(LARGE, seed, committed("costs")), time.monotonic() + seconds_in_all
     while time.monotonic() < until:
         for _ in one.try_some():
             pass
