@@ -266,6 +266,8 @@ class Facts:
             "log_requests_appended": stats.sent_requests,
             "log_entries_applied": stats.applied_entries,
             "log_requests_applied": stats.applied_requests,
+            "log_long_requests": stats.long_requests,
+            "log_long_requests_ms": int(stats.long_seconds * 1000),
             "log_reloads": stats.reloads,
             "log_digest_disagreements": stats.disagreements,
         }

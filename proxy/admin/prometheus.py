@@ -179,6 +179,8 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         ("bytes_appended", "bytes of the entries that this proxy appended", stats.sent_bytes),
         ("entries_applied", "log entries of all proxies that this proxy applied", stats.applied_entries),
         ("requests_applied", "requests in the entries that this proxy applied", stats.applied_requests),
+        ("long_requests", "of these, those that took it longer than a slice of 5 ms", stats.long_requests),
+        ("long_requests_seconds", "time in which it applied these", stats.long_seconds),
         ("bytes_applied", "bytes of the entries that this proxy applied", stats.applied_bytes),
         ("entries_resent", "appends sent again because their outcome was unknown", stats.resent),
         ("combined_txns", "Txns in which this proxy appended entries of several", stats.combined_txns),

@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple, assert_never
 
 from codec.constants import ErrorCode
+from codec.operation_names import constant_name
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
@@ -38,7 +39,8 @@ from proxy.state.outcome import Disagreement
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
-from schema.entry import RequestFields
+from proxy.support.throttled_log import ThrottledLog
+from schema.entry import Kind, RequestFields
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ _THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
 
 # Of one request: a multi may exceed a quota with each of its parts, and few warnings are logged.
 _MOST_WARNINGS = 16
+_LONG = 0.1  # seconds at this proxy, from which on a request is logged
 
 
 class QuotaExceeded(NamedTuple):
@@ -108,6 +111,7 @@ class Applier:
         self._machine = context.machine
         self._stats = context.stats
         self._clock = context.environment.clock
+        self._throttled_log = ThrottledLog(log, self._clock)
         self._watches = watches
         self._outbox = outbox
         self._sessions = sessions
@@ -232,7 +236,7 @@ class Applier:
             if events:
                 self._fire(events, machine.zxid)
             if not worker.is_whole:
-                worker.finished_step()
+                self._finished_long(request, len(events))
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:
@@ -276,7 +280,7 @@ class Applier:
             if events:
                 self._fire(events, zxid)
             if not worker.is_whole:
-                worker.finished_step()
+                self._finished_long(pending, len(events))
             pending.answer(zxid, err, body)
             if err == _THROTTLED_OP:
                 self._notice(BudgetSpent(machine.throttled))
@@ -349,6 +353,23 @@ class Applier:
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""
         self._watches.fire(events, zxid, self.worker)
+
+    def _finished_long(self, request: RequestFields, events: int) -> None:
+        """A request took more than a slice, as it does at all proxies: say whose it was."""
+        seconds = self.worker.finished_step()
+        self._stats.long_requests += 1
+        self._stats.long_seconds += seconds
+        if seconds >= _LONG:
+            transaction, kind = self._machine.transaction, request.kind
+            zxid, changes = transaction.many
+            self._throttled_log.warn(
+                "applying took long: %s of session 0x%x took %d ms, with %s changes and %d watch events",
+                constant_name(request.opcode) if kind == Kind.CLIENT else Kind(kind).name,
+                request.session_id,
+                seconds * 1000,
+                changes if zxid == transaction.zxid else "few",
+                events,
+            )
 
     def _answer_refused_behind(self, number: int) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""

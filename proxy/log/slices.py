@@ -162,6 +162,7 @@ class StateWorker(Slices):
         self._when_whole: list[Callable[[], None]] = []
         self._drained: list[asyncio.Future[None]] = []
         self._is_running = False  # a slice runs now
+        self._spent = 0.0  # seconds of the slices that have ended since the state was whole
         self._after_slice: list[Callable[[], None]] = []
         #: Whether clients may read the state: no request is partially applied, and no watch event is due.
         self.is_whole = True
@@ -173,8 +174,11 @@ class StateWorker(Slices):
     @override
     def __call__(self) -> None:
         self._left = self.every
-        if self._now() >= self.deadline:
+        now = self._now()
+        if now >= self.deadline:
             self.is_whole = self.is_whole and self.changes_nothing
+            if not self.is_whole:
+                self._spent += now - self.began
             self.interrupt()
 
     def rest(self) -> None:
@@ -182,14 +186,20 @@ class StateWorker(Slices):
         if self._now() >= self.deadline:
             self.interrupt()
 
-    def finished_step(self) -> None:
-        """The state is whole again. The slice ends at the next `rest`, since readers have waited."""
+    def finished_step(self) -> float:
+        """The state is whole again. The slice ends at the next `rest`, since readers have waited.
+
+        Returns the seconds of the step's slices, which the first one may have begun with other work.
+        """
+        spent = 0.0
         if not self.is_whole:
+            spent, self._spent = self._spent + self._now() - self.began, 0.0
             self.is_whole = True
             self.deadline = 0.0
             waiting, self._when_whole = self._when_whole, []
             for callback in waiting:
                 asyncio.get_running_loop().call_soon(callback)
+        return spent
 
     # -- for the event loop --------------------------------------------------------------------------------
 

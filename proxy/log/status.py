@@ -95,6 +95,8 @@ class Stats:
     applied_bytes: int = 0
     applied_requests: int = 0
     applied_cost: int = 0  # of the entries, as `Apply.cost` counts it
+    long_requests: int = 0  # of all proxies, which took this one more than a slice to apply
+    long_seconds: float = 0.0  # of the slices in which these were applied
     resent: int = 0  # Txns sent again since their outcome was unknown
     replaced: int = 0  # own entries, after a refusal; they count as their replacement
     growth_refused: int = 0  # requests refused while etcd is nearly full

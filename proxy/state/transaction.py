@@ -82,6 +82,7 @@ class Transaction:
         "deleted_ephemerals",
         "events",
         "identities",
+        "many",
         "nodes",
         "paid_at",
         "parts",
@@ -114,6 +115,8 @@ class Transaction:
         self.ttl_nodes_deleted = 0
         self.identities: Identities = ()  # of the session's connection
         self.searched = 0  # nodes that the request has searched, whatever its bytes
+        #: The zxid of the last request with very many changes, or with some that were undone, and how many.
+        self.many = 0, 0
         #: The zxid with which requests have paid for all that was searched in vain.
         self.paid_at = 0
         # The last short ACL that was expanded, and for whom: `auth` may stand for very many identities.
@@ -345,6 +348,7 @@ class Transaction:
             self._quota_changes.clear()
             self.tree.data_size += self.tree.quotas.settle(self.pause)
         if len(self._undo) > _MANY:
+            self.many = self.zxid, len(self._undo)
             self.pause.clear(self._undo)
         else:
             self._undo.clear()
@@ -356,6 +360,7 @@ class Transaction:
             self.paid_at = self.zxid + -(-min(IN_VAIN, IN_VAIN - self.may_search) // IN_VAIN_PER_REQUEST)
             self.searched = 0
         if self._undo:
+            self.many = self.zxid, len(self._undo)
             for undo, *former in self.pause.each(self._undo[::-1]):
                 undo(self, *former)
             self.pause.clear(self._undo)

@@ -1,6 +1,7 @@
 """Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
+import re
 from typing import cast
 from unittest import mock
 
@@ -273,6 +274,32 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
         "reply 3 0",
         "appended",
     ]
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_whose_request_took_long_to_apply_is_logged_and_counted(
+    own: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(slice_seconds=0.0)
+    world.watches.data.add("/x5", world)
+    requests = (OPEN, creation("/y"), _multi(*_MANY))
+    if own:
+        world.feed_own(*requests)
+    else:
+        world.applier.apply([world.foreign(1, *requests)])
+    await world.applier.worker.drained()
+    assert world.stats.long_requests == 1
+    assert world.stats.long_seconds > 0
+    assert not caplog.messages, "none is logged for a few slices"
+    monkeypatch.setattr("proxy.log.applier._LONG", 0.0)
+    failing = _multi(*(f"/z{number}" for number in range(600)), "/y")
+    world.applier.apply([world.foreign(1 + (not own), opened(2), failing._replace(session_id=2))])
+    await world.applier.worker.drained()
+    assert world.stats.long_requests == 2
+    (line,) = caplog.messages
+    assert re.fullmatch(
+        "applying took long: MULTI of session 0x2 took [0-9]+ ms, with 600 changes and 0 watch events", line
+    )
 
 
 async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -> None:
