@@ -54,8 +54,8 @@ def test_the_leader_the_followed_member_and_etcd_are_killed(
         Comer(*(member.port for member in members)) as writing,
     ):
         stack.callback(new.close)
-        new.launch()
         wait_for_zxid(own_etcd_server, keys, writing.go_on())
+        new.launch()  # not before the first load is complete: it would end
         for killed in (leader, followed, own_etcd_server):
             killed.kill()
             writing.go_on()  # a leader that was killed has a successor
