@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cli.client import Client
+from cli.client import Client, Refused
 from cli.output import counted, say
 from codec import client as zk
 from codec.jute import PERMISSIONS, Acl
-from schema.paths import ROOT, join, parent_of
+from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER, join, parent_of
 
 _MOST_VERSION = (1 << 31) - 1  # an int of ZooKeeper
 # Between the entries of an ACL: not before another part of a certificate's subject, nor within such a part.
@@ -41,6 +41,8 @@ def delete_all(session: Client, path: str) -> None:
 
     The steps are not one: a client that creates nodes there meanwhile stops it.
     """
+    if path in (ZOOKEEPER, QUOTA, CONFIG):  # else the quotas below would go before that is refused
+        raise Refused(f"{path} is ZooKeeper's own node, which no client can delete: name the nodes below it")
     done = 0
     try:
         paths = [each for each in walk(session, path) if each != ROOT][::-1]

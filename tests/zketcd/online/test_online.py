@@ -83,6 +83,8 @@ def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.Mon
     assert call("rmr", "/a", "--dry-run").splitlines() == ["/a", "/a/b", "/a/b/c", "/a/s-0000000001"]
     call("rmr", "/a")
     assert "NO_NODE" in call("rmr", "/a", status=1)
+    for own in ("/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
+        assert f"{own} is ZooKeeper's own node" in call("rmr", own, status=1)
 
 
 def test_many_nodes_with_long_names_are_deleted(call: Caller) -> None:
