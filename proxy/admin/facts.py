@@ -268,6 +268,7 @@ class Facts:
             "log_requests_applied": stats.applied_requests,
             "log_long_requests": stats.long_requests,
             "log_long_requests_ms": int(stats.long_seconds * 1000),
+            "log_searches_refused": self.subject.machine.transaction.searches_refused,
             "log_reloads": stats.reloads,
             "log_digest_disagreements": stats.disagreements,
         }

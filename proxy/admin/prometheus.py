@@ -142,6 +142,11 @@ def _of_process(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "zketcd_searches_refused",
+        "removeRecursive of all clients that were refused since such requests had searched too much in vain",
+        subject.machine.transaction.searches_refused,
+    )
     yield GaugeMetricFamily("zketcd_ready", "whether /ready answers 200", facts.ready)
     info = GaugeMetricFamily("zketcd_info", "always 1; the release", labels=["version"])
     info.add_metric([RELEASE], 1)

@@ -36,6 +36,7 @@ from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.outcome import Disagreement
+from proxy.state.transaction import SEARCH_REFUSED
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
@@ -56,6 +57,13 @@ class QuotaExceeded(NamedTuple):
 
     path: str
     what: str
+
+
+class SearchRefused(NamedTuple):
+    """A removeRecursive of a client here was refused since too many nodes were searched in vain."""
+
+    path: str
+    session_id: int
 
 
 class BudgetSpent(NamedTuple):
@@ -88,6 +96,7 @@ Notice = (
     | EntriesGone
     | Disagreement
     | QuotaExceeded
+    | SearchRefused
     | BudgetSpent
     | OwnApplied
     | Broken
@@ -383,7 +392,10 @@ class Applier:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
         for path, what in machine.transaction.warnings[:_MOST_WARNINGS]:
-            self._notice(QuotaExceeded(path, what))
+            if what is SEARCH_REFUSED:
+                self._notice(SearchRefused(path, machine.transaction.session_id))
+            else:
+                self._notice(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):
                 self._sessions.session_changed(change)

@@ -17,7 +17,7 @@ from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.append.syncs import sync_entry
-from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded, SearchRefused
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
@@ -446,6 +446,12 @@ class Log:
                     self._entries_gone(notice)
             case QuotaExceeded(path, what):
                 self._about_path.warn(path, "quota exceeded at %s: %s", what)
+            case SearchRefused(path, session_id):
+                words = (
+                    "removeRecursive of %s by session 0x%x was refused with NOTEMPTY: such requests that"
+                    " failed have searched too many nodes. Each further request of any client allows 2 more"
+                )
+                self._about_path.warn(path, words, session_id)
             case BudgetSpent(path):
                 self.stats.throttled[path] += 1
                 words = "the budget of %s is spent: requests are refused with THROTTLEDOP"

@@ -41,6 +41,9 @@ _SHORT_ACL = 8
 IN_VAIN = 1 << 15
 IN_VAIN_PER_REQUEST = 2
 
+#: What `warnings` say of a subtree that is refused since others were searched in vain.
+SEARCH_REFUSED = "refused"
+
 SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 _SYSTEM_PATH = f"/{SYSTEM}"
 
@@ -88,6 +91,7 @@ class Transaction:
         "parts",
         "pause",
         "searched",
+        "searches_refused",
         "sender",
         "session_id",
         "tree",
@@ -113,6 +117,9 @@ class Transaction:
         self.session_id = 0  # of the request
         self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
         self.ttl_nodes_deleted = 0
+        self.searches_refused = (
+            0  # subtrees, of all requests, that were refused since `may_search` was used up
+        )
         self.identities: Identities = ()  # of the session's connection
         self.searched = 0  # nodes that the request has searched, whatever its bytes
         #: The zxid of the last request with very many changes, or with some that were undone, and how many.
@@ -146,6 +153,7 @@ class Transaction:
         self.deleted_ephemerals = former.deleted_ephemerals
         self.ttl_nodes_created = former.ttl_nodes_created
         self.ttl_nodes_deleted = former.ttl_nodes_deleted
+        self.searches_refused = former.searches_refused
 
     # -- for operations --------------------------------------------------------------------------------------
 
@@ -175,6 +183,12 @@ class Transaction:
         warnings = self.warnings if self.wants_reply else []  # only the sender logs them
         enforce = self.sender.enforces_quota
         check(self.tree.quotas, path, count, size, warnings, enforce=enforce, pause=self.pause)
+
+    def search_refused(self, path: str) -> None:
+        """Report that a subtree is refused only because others were searched in vain."""
+        self.searches_refused += 1
+        if self.wants_reply:  # only the sender logs it
+            self.warnings.append((path, SEARCH_REFUSED))
 
     @property
     def may_search(self) -> int:

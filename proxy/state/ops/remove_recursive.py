@@ -46,8 +46,13 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
     demand(parent.rights, Perms.DELETE, tx.identities)
     if path not in nodes:
         raise tx.missing(path)
-    most = min(limit, MOST - tx.searched, max(tx.may_search, _ALWAYS - tx.searched))
-    paths = _subtree(tx, path, most)
+    most, allowed = min(limit, MOST - tx.searched), max(tx.may_search, _ALWAYS - tx.searched)
+    try:
+        paths = _subtree(tx, path, min(most, allowed))
+    except Refusal:
+        if allowed < most:
+            tx.search_refused(path)
+        raise
     for below in tx.pause.each(paths):
         demand(nodes[below].rights, Perms.DELETE, tx.identities)
     paths.reverse()

@@ -8,12 +8,12 @@ from unittest import mock
 import pytest
 
 from codec import client as zk
-from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import pack_string
+from codec.constants import ErrorCode, EventType, KeeperOpCode, OpCode
+from codec.jute import INT, pack_string
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.sent import EntryHeader, Sent
-from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded, SearchRefused
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.log_order import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
@@ -26,7 +26,7 @@ from proxy.state.notifications import Notifications
 from proxy.state.outcome import Disagreement, SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
-from schema.entry import Kind, Request, encode_level
+from schema.entry import Kind, Request, Rules, encode_level
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import asked, created, opened, value_of
@@ -76,6 +76,8 @@ class World:
                 self.told.append("appended")
             case QuotaExceeded(path, _):
                 self.told.append(f"quota {path}")
+            case SearchRefused(path, session_id):
+                self.told.append(f"search {path} {session_id}")
             case BudgetSpent(path):
                 self.told.append(f"budget {path}")
             case ProxyCame() | ProxyGone():
@@ -300,6 +302,20 @@ async def test_whose_request_took_long_to_apply_is_logged_and_counted(
     assert re.fullmatch(
         "applying took long: MULTI of session 0x2 took [0-9]+ ms, with 600 changes and 0 watch events", line
     )
+
+
+async def test_a_search_that_is_refused_for_what_others_searched_is_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.state.transaction.IN_VAIN", 0)
+    world.feed_own(OPEN, creation("/a"), _multi(*(f"/a/{number}" for number in range(9))))
+    world.told.clear()
+    body = pack_string("/a") + INT.pack(100)
+    world.submit(Request(Kind.CLIENT, 1, KeeperOpCode.REMOVE_RECURSIVE, (), body))
+    sent = world.outbox.cut(EntryHeader(1000, int(Rules.KEEPER), 0, 0))
+    assert sent is not None
+    world.applier.apply([Apply(20, "me", sent.number, sent.value)])
+    assert world.told == [f"reply 4 {int(ErrorCode.NOT_EMPTY)}", "search /a 1", "appended"]
 
 
 async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -> None:
