@@ -236,11 +236,13 @@ class Server(BaseServer):
         """Take nothing from clients, and no new clients, until `thaw`: another process takes over."""
         self.ports.suspend()
         self.connections.freeze()
+        self.sessions.hold()
 
     async def thaw(self) -> None:
         """Continue."""
         await self.ports.resume()
         self.connections.thaw()
+        self.sessions.release()
 
     async def failed(self) -> BaseException:
         """Wait for a fault after which the server cannot continue."""
@@ -256,6 +258,7 @@ class Server(BaseServer):
     async def stop(self) -> None:
         """Stop accepting, answer the requests that are here, close the connections. Sessions stay alive."""
         self._drain()
+        self.sessions.hold()
         self.log.recent.wake()
         if not await self.log.drain(_DRAIN_TIMEOUT):
             outstanding = self.log.outbox.outstanding

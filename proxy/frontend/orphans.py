@@ -5,7 +5,7 @@ eldest proxy appends these; each younger one would do so a second after the one 
 paused. A second CLOSE does no harm: it names the holder.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
@@ -13,7 +13,6 @@ from proxy.state.outcome import SessionChange
 # Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
 # (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
 _CARRY_OVER = 2.0
-_NEVER = float("-inf")
 
 
 def wait_of_others(timeout: float, lease: float) -> float:
@@ -27,13 +26,13 @@ def wait_of_others(timeout: float, lease: float) -> float:
 class _Orphan:
     """A session whose proxy died."""
 
-    __slots__ = ("ending", "incarnation", "since", "timeout", "wait")
+    __slots__ = ("due", "ending", "incarnation", "session_id", "timeout")
 
-    def __init__(self, incarnation: str, timeout: float, since: float, wait: float) -> None:
+    def __init__(self, session_id: int, incarnation: str, timeout: float, due: float) -> None:
+        self.session_id = session_id
         self.incarnation = incarnation
         self.timeout = timeout
-        self.since = since
-        self.wait = wait  # seconds from `since` on
+        self.due = due  # when the eldest proxy ends it
         self.ending = False
 
 
@@ -63,6 +62,8 @@ class Orphans:
             return False
         if orphan.incarnation != incarnation:
             del self._orphans[session_id]
+        else:
+            orphan.due = max(orphan.due, now + orphan.timeout)
         return True
 
     def proxy_came(self, incarnation: str) -> None:
@@ -73,15 +74,19 @@ class Orphans:
             del self._orphans[session_id]
 
     def proxy_gone(self, incarnation: str, lease: float, now: float) -> None:
-        """The key of another proxy was deleted.
+        """The key of another proxy was deleted. Pauses: there may be many sessions.
 
         `lease`: its seconds; 0 if its sessions have their whole timeouts.
         """
-        for session_id, session in self._machine.sessions.items():
+        sessions = self._machine.sessions
+        for session_id, session in self._machine.transaction.pause.each(sessions.items()):
             if session.incarnation == incarnation:
                 timeout = session.timeout_ms / 1000
-                wait = wait_of_others(timeout, lease)
-                self._orphans[session_id] = _Orphan(incarnation, timeout, now, wait)
+                due = now + wait_of_others(timeout, lease)
+                came = self._elsewhere.get(session_id)
+                if came is not None:
+                    due = max(due, came + timeout)
+                self._orphans[session_id] = _Orphan(session_id, incarnation, timeout, due)
 
     def loaded(self, own: Container[str], living: Container[str], now: float) -> None:
         """The state was loaded. `own`: incarnations of this proxy; `living`: of all that live.
@@ -100,23 +105,28 @@ class Orphans:
             known = self._orphans.get(session_id)
             if known is None or known.incarnation != incarnation:
                 timeout = session.timeout_ms / 1000
-                known = _Orphan(incarnation, timeout, now, timeout)
+                known = _Orphan(session_id, incarnation, timeout, now + timeout)
             orphans[session_id] = known
         self._orphans = orphans
 
     def start_anew(self, now: float) -> None:
         """etcd answers again, or the standby: every orphan has its whole timeout again."""
         for orphan in self._orphans.values():
-            orphan.since = now
-            orphan.wait = orphan.timeout
+            orphan.due = now + orphan.timeout
 
-    def due(self, now: float, rank: int) -> Iterator[tuple[int, str]]:
-        """The sessions that this proxy ends now, each with its former holder. `rank`: 0 for the eldest."""
-        for session_id, orphan in self._orphans.items():
-            due = max(orphan.since + orphan.wait, self._elsewhere.get(session_id, _NEVER) + orphan.timeout)
-            if not orphan.ending and now >= due + rank:
+    def due(self, checked: Callable[[], tuple[float, int]]) -> Iterator[tuple[int, str]]:
+        """The sessions that this proxy ends, each with its former holder.
+
+        Each is judged when its turn comes. `checked` returns the time by which it is judged, and this proxy's
+        rank: 0 for the eldest.
+        """
+        now, rank = checked()
+        for orphan in list(self._orphans.values()):
+            session_id = orphan.session_id
+            if now >= orphan.due + rank and not orphan.ending and self._orphans.get(session_id) is orphan:
                 orphan.ending = True
                 yield session_id, orphan.incarnation
+                now, rank = checked()
 
     def answered(self, session_id: int) -> None:
         """A CLOSE has its outcome. If the session did not end, it is due again."""

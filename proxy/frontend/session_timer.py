@@ -28,6 +28,7 @@ class SessionTimer:
         self._read_only = read_only
         self._connections = connections
         self._interval = interval
+        sessions.submit = replicated.outbox.submit
 
     async def run(self) -> None:
         """Check each `interval` seconds, for ever."""
@@ -37,10 +38,7 @@ class SessionTimer:
 
     def check(self) -> None:
         """End sessions and close connections that are due; continue with clients that waited."""
-        to_append, to_close = self._sessions.check(self._log.contact())
-        for pending in to_append:
-            self._log.outbox.submit(pending)
-        for connection in to_close:
+        for connection in self._sessions.check(self._log.contact()):
             connection.close()
         self._handshake.check()
         self._read_only.check()

@@ -1,8 +1,8 @@
 """The sessions attached to this proxy: when each begins, continues and ends.
 
 Pure: the clock is an argument. Nothing else decides that a session of the tree ends. The log reports changes
-of sessions and proxies here. Requests for the log are returned; the shell submits them (`handshake`,
-`session_timer`).
+of sessions and proxies here. Requests of clients are returned; `handshake` submits them. The ends of sessions
+are passed to `submit`, few at a time: clients' requests overtake those that wait.
 
 With T a session's timeout and L the time of its proxy's lease, which that proxy's key names:
 
@@ -19,8 +19,10 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
 """
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
@@ -38,6 +40,9 @@ from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
+# So many CLOSEs that this proxy decides on are in the log's outbox at most: clients' requests wait behind
+# them.
+MOST_ENDING = 128
 
 
 class SessionConnection(Protocol):
@@ -68,23 +73,15 @@ class ServedSession:
 
         What it sends while it is not read from is read soon after, and maybe after the next call.
         """
-        if self.connection is not None and self._is_half_over(now):
+        if now - self.heard <= self.timeout_ms / 2000:
+            return False
+        if self.connection is not None:
             self.hear_unread(self.connection, now)
         return now - self.heard >= self.timeout_ms / 1000
 
     def hear_unread(self, connection: SessionConnection, now: float) -> None:
         """Count what the client has sent and was not read."""
         self.heard = max(self.heard, now - connection.measure_silence())
-
-    def _is_half_over(self, now: float) -> bool:
-        return now - self.heard > self.timeout_ms / 2000
-
-
-class Actions(NamedTuple):
-    """The actions that follow from a check."""
-
-    to_append: list[Pending]
-    to_close: list[SessionConnection]
 
 
 class _Check(NamedTuple):
@@ -123,16 +120,20 @@ class Sessions:
         self._time = time
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
+        #: Takes the requests that end sessions.
+        self.submit: Callable[[Pending], object] = lambda _pending: None
+        self._is_held = False
+        self._ending = 0  # CLOSEs that are submitted, and have no outcome
+        self._due: Iterator[Pending] = iter(())  # those that follow
         self._by_id: dict[int, ServedSession] = {}
         self.orphans = Orphans(machine)
         # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
         # CLOSE after them would be wrong.
         self._attaching: Counter[int] = Counter()
-        self._maybe_attached: set[int] = set()  # since the last check
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
-        self._checked: _Check | None = None  # the last one
+        self._checked = _Check(math.inf, -1)  # the last one; this one is none
         self._outage = False
         # The incarnation of the process that takes over, see `expect_successor`.
         self._successor: tuple[str, Callable[[], object]] | None = None
@@ -211,8 +212,9 @@ class Sessions:
             self._attaching[session_id] -= 1
             if not self._attaching[session_id]:
                 del self._attaching[session_id]
-            if err == ErrorCode.CONNECTION_LOSS:
-                self._maybe_attached.add(session_id)
+            known = self._by_id.get(session_id)
+            if err == ErrorCode.CONNECTION_LOSS and known is not None:
+                known.heard = self._time()  # the ATTACH may have taken effect
             done(pending, zxid, err, body)
 
         self._attaching[session_id] += 1
@@ -285,7 +287,7 @@ class Sessions:
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
-            is_eldest = self._checked is not None and self._checked.rank == 0
+            is_eldest = self._checked.rank == 0
             is_killed = incarnation is None and change.reason.startswith(KILLED)
             if was_orphan and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
@@ -331,14 +333,13 @@ class Sessions:
 
     # -- periodic checks -------------------------------------------------------------------------------------
 
-    def check(self, contact: Contact) -> Actions:
-        """End sessions that are due, close connections that may not stay open; called periodically."""
+    def check(self, contact: Contact) -> list[SessionConnection]:
+        """End sessions that are due; returns the connections that may not stay open. Called periodically."""
         now = self._time()
         # After a pause of the whole process, the requests that clients have sent meanwhile must be read
         # first.
-        stalled = self._checked is not None and now - self._checked.at > 3 * self._interval
+        stalled = now - self._checked.at > 3 * self._interval
         self._checked = _Check(now, contact.rank)
-        actions = Actions([], [])
         # etcd may answer and take no entry, such as the one by which the sessions go on.
         is_refused = now - contact.ended_at > OUTAGE
         if contact.silence > OUTAGE or contact.is_alone or is_refused:
@@ -346,11 +347,24 @@ class Sessions:
         elif self._outage and self._all_are_kept(contact):  # before that, clients could not come back
             self._outage = False
             self._start_anew(now)
-        self._close_connections(now, contact, actions)
-        if not stalled and not self._outage:
-            self._end_silent(now, actions)
-            self._end_orphans(now, contact.rank, actions)
-        return actions
+        to_close = self._to_close(now, contact)
+        if stalled or self._outage or self._is_held:
+            self._due = iter(())
+        else:
+            self._end_due()
+            if self._ending < MOST_ENDING:  # what was found by an earlier check has its turn first
+                self._due = chain(self._silent(), self._orphaned())
+                self._end_due()
+        return to_close
+
+    def hold(self) -> None:
+        """End no session until `release`: the requests without an outcome are waited for."""
+        self._is_held = True
+        self._due = iter(())
+
+    def release(self) -> None:
+        """End sessions from the next check on."""
+        self._is_held = False
 
     def _start_anew(self, now: float) -> None:
         """etcd answers again, or the standby: every session has its whole timeout again."""
@@ -358,38 +372,55 @@ class Sessions:
             session.heard = now
         self.orphans.start_anew(now)
 
-    def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
-        """Close the connections whose sessions other proxies may have ended, or will end soon."""
+    def _to_close(self, now: float, contact: Contact) -> list[SessionConnection]:
+        """The connections whose sessions other proxies may have ended, or will end soon."""
+        to_close: list[SessionConnection] = []
         if self._all_are_kept(contact):
-            return
+            return to_close
         for session in self._by_id.values():
             if session.connection is not None and not self.is_kept(session.timeout_ms, contact):
-                actions.to_close.append(session.connection)
+                to_close.append(session.connection)
                 session.connection = None
-        if actions.to_close:
+        if to_close:
             if contact.ended_at < now:
                 why = f"the sessions are not carried over after {now - contact.ended_at:.1f} s"
             else:
                 why = f"etcd has not answered a keep-alive for {now - contact.keep_alive_sent:.1f} s"
-            log.warning("%s: closing the connections of %d sessions", why, len(actions.to_close))
+            log.warning("%s: closing the connections of %d sessions", why, len(to_close))
+        return to_close
 
-    def _end_silent(self, now: float, actions: Actions) -> None:
-        for session_id in self._maybe_attached:
-            if (known := self._by_id.get(session_id)) is not None:
-                known.heard = now
-        self._maybe_attached.clear()
-        holder = self.incarnation
-        for session in self._by_id.values():
-            if not session.ending and session.check_due(now) and session.id not in self._attaching:
+    def _end_due(self) -> None:
+        """Submit the CLOSEs that follow, up to the limit."""
+        while self._ending < MOST_ENDING and (pending := next(self._due, None)) is not None:
+            self._ending += 1
+            self.submit(pending)
+
+    def _silent(self) -> Iterator[Pending]:
+        """The CLOSEs of sessions whose clients are silent.
+
+        A session is judged when its turn comes, since its client may have come back, and by the time of the
+        last check: what clients have sent since then may not be read yet.
+        """
+        now = self._checked.at
+        for session in list(self._by_id.values()):
+            if (
+                not session.ending
+                and session.check_due(now)
+                and session.id not in self._attaching
+                and self._by_id.get(session.id) is session
+            ):
                 session.ending = True
+                holder = self.incarnation
                 probe.current.closing(session.id, holder)
-                actions.to_append.append(self._close(session.id, "its client was silent", holder))
+                yield self._close(session.id, "its client was silent", holder)
+                now = self._checked.at
 
-    def _end_orphans(self, now: float, rank: int, actions: Actions) -> None:
-        for session_id, holder in self.orphans.due(now, rank):
+    def _orphaned(self) -> Iterator[Pending]:
+        """The CLOSEs of orphans, judged in the same way."""
+        for session_id, holder in self.orphans.due(lambda: self._checked):
             gone = holder and f"proxy {holder} is gone"
             reason = gone or "its client has not come since the tree was moved or loaded"
-            actions.to_append.append(self._close(session_id, reason, holder))
+            yield self._close(session_id, reason, holder)
 
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
         """The request of an administrator to end a session, as `end`.
@@ -414,7 +445,8 @@ class Sessions:
         )
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
-        """A CLOSE has its outcome. If the session did not end, the next check repeats the CLOSE."""
+        """A CLOSE has its outcome. If the session did not end, a later check repeats the CLOSE."""
+        self._ending -= 1
         if not err:
             self._counters.sessions_expired += 1
             reason = decode_close(pending.body).reason
@@ -426,3 +458,4 @@ class Sessions:
         if session is not None:
             session.ending = False
         self.orphans.answered(pending.session_id)
+        self._end_due()

@@ -202,7 +202,9 @@ class Applier:
                 case Between():
                     item.work()
                 case ProxyCame() | ProxyGone() | Gap() | EntriesGone():
+                    self.worker.changes_nothing = True  # the sessions of a dead proxy may be many
                     self._notice(item)
+                    self.worker.changes_nothing = False
                 case RecordChanged():
                     pass  # `LogFollower` has the record
                 case _:
@@ -248,6 +250,7 @@ class Applier:
                 self._finished_long(request, len(events))
             if warnings or changes:
                 self._report()
+                machine.transaction.watched = bool(self._watches)
             if now() >= worker.deadline:
                 worker.interrupt()
                 # Meanwhile clients may have set the first ones.
@@ -399,3 +402,5 @@ class Applier:
         if machine.session_changes:
             for change in tuple(machine.session_changes):
                 self._sessions.session_changed(change)
+                if not self.worker.is_held:  # who holds the state in a handover needs all of them
+                    self.worker.rest()

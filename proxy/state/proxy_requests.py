@@ -71,11 +71,14 @@ def _carry_over(state: State, request: RequestFields) -> Iterable[SessionChange]
     """Sessions of another incarnation go to the sender: the same proxy anew, or the process after it."""
     old = decode_carry_over(request.body).old
     tx = state.transaction
-    moved = sorted(session.id for session in state.sessions.values() if session.incarnation == old)
-    for session_id in tx.pause.each(moved):
-        session = state.sessions[session_id]
-        tx.attach_session(session, tx.sender.incarnation, session.timeout_ms)
-    return [SessionChange(session_id, old, tx.sender.incarnation) for session_id in moved]
+    sessions, new, pause = state.sessions, tx.sender.incarnation, tx.pause
+    moved = [session.id for session in pause.each(sessions.values()) if session.incarnation == old]
+    changes: list[SessionChange] = []
+    for session_id in pause.each(pause.sorted(moved, int)):
+        session = sessions[session_id]
+        tx.attach_session(session, new, session.timeout_ms)
+        changes.append(SessionChange(session_id, old, new))
+    return changes
 
 
 def _node_due(state: State, request: RequestFields) -> Iterable[SessionChange]:

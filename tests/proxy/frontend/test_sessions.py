@@ -10,8 +10,10 @@ import weakref
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.sessions import ServedSession, Sessions, Timeouts
+from proxy.frontend.sessions import MOST_ENDING, ServedSession, Sessions, Timeouts
+from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
+from proxy.log.append.sent import EntryHeader
 from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.notifications import Notifications
@@ -65,7 +67,14 @@ class Proxy:
         self.sessions.registered(OWN)
         self.rank = 0
         self.silent_since: float | None = None
-        self.appended: list[Pending] = []
+        self.appended: list[Pending] = []  # without an answer
+        self._submitted: list[Pending] = []  # since the last check
+        self.sessions.submit = self.submit
+
+    def submit(self, pending: Pending) -> None:
+        assert pending.kind == Kind.CLOSE
+        self.appended.append(pending)
+        self._submitted.append(pending)
 
     def attached(self, incarnation: str, **timeouts: int) -> None:
         """The state machine has these sessions of a proxy: s7=4000 is session 7."""
@@ -88,12 +97,10 @@ class Proxy:
         """One look; the sessions that are to be closed, and their holders."""
         self.now = now = self.now + INTERVAL if now is None else now
         heard = now if self.silent_since is None else self.silent_since
-        to_append, to_close = self.sessions.check(Contact(now - heard, heard, LEASE, self.rank))
-        for connection in to_close:
+        self._submitted.clear()
+        for connection in self.sessions.check(Contact(now - heard, heard, LEASE, self.rank)):
             connection.close()
-        self.appended += to_append
-        assert all(pending.kind == Kind.CLOSE for pending in to_append)
-        return [(pending.session_id, decode_close(pending.body).holder) for pending in to_append]
+        return [(pending.session_id, decode_close(pending.body).holder) for pending in self._submitted]
 
     def pass_to(self, time: float) -> list[tuple[int, str, float]]:
         """Look every so often until a time; what is to be closed, and when."""
@@ -142,7 +149,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
         (ErrorCode.SESSION_EXPIRED, 110.5),  # it came in vain: the session runs out
         (ErrorCode.SYSTEM_ERROR, 110.5),
         # A load skips the answer of an ATTACH that was long on its way. Found by the simulation.
-        (ErrorCode.CONNECTION_LOSS, 114.5),
+        (ErrorCode.CONNECTION_LOSS, 114.0),
     ],
 )
 def test_a_session_whose_attach_may_count_has_its_whole_timeout(
@@ -220,6 +227,133 @@ def test_sessions_stay_while_the_incarnation_changes(proxy: Proxy) -> None:
     assert proxy.sessions.get(3) is None, "it is not kept for ever"
 
 
+# -- many that are due at once -------------------------------------------------------------------------------
+
+MANY = 1000
+
+
+def _due_at_once(proxy: Proxy, kind: str) -> None:
+    """Many sessions are due at 104.0."""
+    for session_id in range(1, MANY + 1):
+        proxy.attached(OWN if kind == "silent" else DEAD, **{f"s{session_id}": 4000})
+        if kind == "silent":
+            proxy.sessions.began(session_id, 4000)
+    if kind == "orphaned":
+        proxy.gone(now=102.0)
+
+
+@pytest.mark.parametrize("kind", ["silent", "orphaned"])
+def test_few_ends_wait_in_the_log_and_each_answer_brings_the_next(proxy: Proxy, kind: str) -> None:
+    _due_at_once(proxy, kind)
+    ended = [session_id for session_id, _, _ in proxy.pass_to(104.0)]
+    assert len(ended) == MOST_ENDING
+    while proxy.appended:  # no check is needed
+        assert len(proxy.appended) <= MOST_ENDING
+        proxy.appended, rest = proxy.appended[:1], proxy.appended[1:]
+        proxy.answer()
+        proxy.appended[:0] = rest
+    assert proxy.expired == list(range(1, MANY + 1))
+    assert proxy.pass_to(110.0) == []
+
+
+@pytest.mark.parametrize("kind", ["silent", "orphaned"])
+def test_ends_that_fail_do_not_keep_others_from_their_turn(proxy: Proxy, kind: str) -> None:
+    _due_at_once(proxy, kind)
+    proxy.pass_to(104.0)
+    while proxy.appended:
+        proxy.answer(ErrorCode.SYSTEM_ERROR)
+    assert len(proxy.check()) == MOST_ENDING
+    while proxy.appended:
+        proxy.answer()
+    assert proxy.expired == list(range(1, MANY + 1))
+
+
+def test_clients_requests_overtake_ends_that_wait(proxy: Proxy) -> None:
+    outbox = Outbox()
+    proxy.sessions.submit = outbox.submit
+    _due_at_once(proxy, "silent")
+    proxy.pass_to(104.0)
+    write = Pending(Kind.CLIENT, MANY + 1, 1, (), b"")
+    outbox.submit(write)
+    counts: list[int] = []
+    while (entry := outbox.cut(EntryHeader(1, 0, 0, 0))) is not None:
+        counts.append(len(entry.requests))
+        if len(counts) == 1:
+            assert entry.requests[-1] is write
+        for pending in entry.requests:
+            pending.answer(1, 0)
+            if pending is not write:
+                proxy.change(pending.session_id, OWN, None)
+        outbox.settle(entry.number)
+    assert sum(counts) == MANY + 1
+    assert max(counts) == MOST_ENDING + 1
+
+
+def test_a_client_that_comes_back_keeps_a_session_whose_end_waits(proxy: Proxy) -> None:
+    _due_at_once(proxy, "silent")
+    proxy.pass_to(104.0)
+    heard, coming, moved = (proxy.sessions.get(MANY - number) for number in range(3))
+    assert heard
+    assert coming
+    assert moved
+    proxy.now = heard.heard = 104.1
+    attach = proxy.sessions.attach(coming.id, 4000, b"", _done)
+    coming.heard = 0.0  # the answer is late
+    proxy.change(moved.id, OWN, OTHER)
+    while proxy.appended:
+        proxy.answer()
+    assert proxy.expired == list(range(1, MANY - 2))
+    attach.callback(attach, 1, int(ErrorCode.SYSTEM_ERROR), b"")
+    assert proxy.pass_to(110.0) == [(coming.id, OWN, 104.6), (heard.id, OWN, 108.1)]
+
+
+def test_an_orphan_whose_client_comes_to_another_proxy_is_not_ended(proxy: Proxy) -> None:
+    _due_at_once(proxy, "orphaned")
+    proxy.pass_to(104.0)
+    proxy.change(MANY, DEAD, OTHER)
+    while proxy.appended:
+        proxy.answer()
+    assert proxy.expired == list(range(1, MANY))
+
+
+def test_what_clients_have_sent_since_the_last_check_is_read_before_more_sessions_end(proxy: Proxy) -> None:
+    _, connection = proxy.begin(MANY + 1, 4400)
+    _due_at_once(proxy, "silent")
+    proxy.pass_to(104.0)
+    connection.quiet = 0.0
+    proxy.now = 110.0  # the process was paused
+    while proxy.appended:
+        proxy.answer()
+    assert len(proxy.expired) == MANY
+    assert proxy.check() == []
+
+
+@pytest.mark.parametrize("trouble", ["outage", "pause", "hold"])
+def test_what_stops_the_ends_of_sessions_stops_those_that_wait(proxy: Proxy, trouble: str) -> None:
+    _due_at_once(proxy, "silent")
+    proxy.pass_to(104.0)
+    if trouble == "outage":
+        proxy.silent_since = 104.0
+        assert proxy.pass_to(107.5) == []
+        assert not any(pending.is_wanted for pending in proxy.appended)
+    elif trouble == "pause":
+        assert proxy.check(110.0) == []
+    else:
+        proxy.sessions.hold()
+        assert proxy.check() == []
+    proxy.answer()
+    assert (proxy.appended, len(proxy.expired)) == ([], MOST_ENDING)
+    proxy.silent_since = None
+    proxy.sessions.release()
+    again = proxy.check()
+    if trouble == "outage":
+        assert again == []  # all have their whole timeouts
+        assert {time for _, _, time in proxy.pass_to(112.0)} == {112.0}
+    while proxy.appended:
+        proxy.answer()
+    assert proxy.expired == list(range(1, MANY + 1))
+
+
 # -- etcd ----------------------------------------------------------------------------------------------------
 
 
@@ -247,7 +381,8 @@ def test_an_outage_ends_with_the_answer_to_a_keep_alive(proxy: Proxy) -> None:
     assert proxy.pass_to(110.0) == []
     while proxy.now < 116.0:
         proxy.now += INTERVAL
-        assert proxy.sessions.check(Contact(0.0, 100.0, LEASE, 0)).to_append == []
+        proxy.sessions.check(Contact(0.0, 100.0, LEASE, 0))
+        assert proxy.appended == []
     proxy.silent_since = None
     assert [time for _, _, time in proxy.pass_to(130.0)] == [120.5]
 
@@ -258,7 +393,8 @@ def test_while_etcd_takes_no_entry_no_session_ends(proxy: Proxy) -> None:
     while proxy.now < 120.0:
         proxy.now += INTERVAL
         contact = Contact(0.0, proxy.now, LEASE, 0, ended_at=100.0)
-        assert proxy.sessions.check(contact).to_append == []
+        proxy.sessions.check(contact)
+        assert proxy.appended == []
     assert [time for _, _, time in proxy.pass_to(130.0)] == [124.5]
 
 
@@ -296,7 +432,7 @@ def test_a_connection_is_closed_before_others_may_have_ended_its_session(
     for now, is_closed in ((last_look - 0.01, False), (last_look, True)):
         # etcd answers, but does not keep the lease alive
         proxy.now = 100 + now
-        assert bool(proxy.sessions.check(Contact(0.0, 100.0, lease, 0)).to_close) is is_closed
+        assert bool(proxy.sessions.check(Contact(0.0, 100.0, lease, 0))) is is_closed
 
 
 @pytest.mark.parametrize(("timeout_ms", "closed_at"), [(1000, 2.0), (6000, 2.0), (12_000, 7.0)])
@@ -310,7 +446,7 @@ def test_a_connection_is_closed_if_its_session_is_not_carried_over_in_time(
         proxy.now = 100 + now
         contact = Contact(0.0, proxy.now, LEASE, 0, ended_at=100.0)
         assert proxy.sessions.is_kept(timeout_ms, contact) is not is_closed
-        assert (proxy.sessions.check(contact).to_close == [connection]) is is_closed
+        assert (proxy.sessions.check(contact) == [connection]) is is_closed
 
 
 def test_when_etcd_is_back_everybody_has_the_whole_timeout(proxy: Proxy) -> None:

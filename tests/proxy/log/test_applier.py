@@ -26,7 +26,7 @@ from proxy.state.notifications import Notifications
 from proxy.state.outcome import Disagreement, SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
-from schema.entry import Kind, Request, Rules, encode_level
+from schema.entry import Kind, Request, Rules, encode_carry_over, encode_level
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import asked, created, opened, value_of
@@ -480,6 +480,48 @@ async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(ow
     assert heard == [2] * len(listeners)
     assert world.machine.zxid == 3
     assert not own or world.told[-3:] == ["reply 2 0", "reply 3 0", "appended"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_the_changes_of_very_many_sessions_are_reported_in_slices(own: bool) -> None:
+    world = World(slice_seconds=0.0)
+    world.applier.apply([world.foreign(1, *(opened(number) for number in range(1, 101)))])
+    await world.applier.worker.drained()
+    world.told.clear()
+    carry = Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("other"))
+    requests = carry, opened(1000), created(1000, "/x")
+    if own:
+        world.feed_own(*requests)
+    else:
+        world.applier.apply([world.foreign(2, *requests)])
+    reported = set()
+    while (count := sum(told.startswith("session") for told in world.told)) < 100:
+        assert world.worker.is_whole
+        reported.add(count)
+        await asyncio.sleep(0)
+        if len(reported) == 2:
+            world.watches.data.add("/x", world)
+    assert len(reported) >= 3, "they were reported at a stretch"
+    await world.applier.worker.drained()
+    assert [told for told in world.told if told.startswith("NODE")] == ["NODE_CREATED /x 102"]
+
+
+async def test_who_holds_the_state_where_sessions_are_carried_over_has_all_changes() -> None:
+    """A process that takes over finds the sessions of its clients then."""
+    world = World(slice_seconds=0.0)
+    world.applier.apply([world.foreign(1, *(opened(number) for number in range(1, 101)))])
+    await world.applier.worker.drained()
+    world.told.clear()
+    carry = world.submit(Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("other")))
+    carry.callback = lambda *_: world.worker.hold()
+    world.submit(opened(1000))
+    world.applier.apply([world.cut()[1]])
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert sorted(world.told) == sorted(f"session {number} me" for number in range(1, 101))
+    world.worker.release()
+    await world.applier.worker.drained()
+    assert len(world.told) == 103
 
 
 class Loading(World):

@@ -24,7 +24,9 @@ from schema.entry import Request
 from tests.proxy.state.ops.room import Client
 from tests.proxy.state.world import (
     Ask,
+    CarryOver,
     Expire,
+    Open,
     Said,
     World,
     all_pages,
@@ -86,6 +88,14 @@ def test_long_paths_that_end_with_their_session_are_taken_with_pauses() -> None:
             worlds[-1].do(Create(path, flags=CreateMode.EPHEMERAL))
     first, second = worlds
     assert _compare(first, second, Expire(1), every=100) >= 6_000_000 // (100 * BYTES_PER_STEP)
+
+
+def test_very_many_sessions_are_carried_over_with_pauses() -> None:
+    worlds = World(), World()
+    for world in worlds:
+        for session in range(2000, 2, -1):
+            world.enter(request_of(Open(session)))
+    assert _compare(*worlds, CarryOver("home"), every=100) >= 3 * 2000 // 100
 
 
 def test_short_loops_together_pause_as_a_long_one() -> None:
