@@ -190,6 +190,21 @@ async def test_a_session_is_not_killed_while_another_process_takes_over() -> Non
         await server.thaw()
 
 
+async def test_a_server_that_is_frozen_ends_no_session() -> None:
+    """Both a handover and a stop wait until no request is without an outcome."""
+    async with serving(FakeEtcd()) as server:
+        sessions, contact, outbox = server.sessions, server.log.contact(), server.log.outbox
+        for session_id in range(1, 1000):
+            sessions.began(session_id, 4000).heard -= 60
+        await until(lambda: bool(outbox.outstanding))
+        server.freeze()
+        assert await server.log.drain(60.0)
+        sessions.check(contact)
+        assert outbox.outstanding == 0
+        await server.thaw()
+        await until(lambda: bool(outbox.outstanding))  # the log does not know them, so they stay due
+
+
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
