@@ -181,8 +181,11 @@ PYTEST := $(VENV)/python -m pytest --no-loadscope-reorder
 TEST_PROCESSES ?= 4
 
 .PHONY: test unit properties pythons lint format
-test: setup-test ## Run all tests, those that need no server first
+test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python, and look for gone pins
 	$(PYTEST) --numprocesses $(TEST_PROCESSES) $(ARGS)
+	@$(if $(ARGS),,HYPOTHESIS_PROFILE=quick tools/test_pythons.sh --quiet)
+	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only prints.
+	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
 unit: setup-dev ## Run the tests of the product that need no server and are quick (75 to 105 s of CPU time)
 	HYPOTHESIS_PROFILE=quick $(VENV)/python tools/test_in_shares.py 2 -m "not real and not long" $(ARGS)

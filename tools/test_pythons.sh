@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run unit tests on the other Pythons that zketcd runs on, each in an environment of its own below .cache.
 #
-#   tools/test_pythons.sh          a quick part, on those of Debian 12 and 13; CI runs it
+#   tools/test_pythons.sh          a quick part, on those of Debian 12 and 13; `make test` runs it
 #   tools/test_pythons.sh --all    all unit tests, on 3.11 to 3.14; `make pythons` runs it
 #
 # "Other" than .venv's, which `make unit` and `make test` use. A Python is looked for on PATH and in pyenv. One line
