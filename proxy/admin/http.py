@@ -101,6 +101,7 @@ class AdminServer:
             keepalive_timeout=IDLE_TIMEOUT,
             shutdown_timeout=_CLOSE_TIMEOUT,
             logger=_QUIET,
+            read_bufsize=4 << 10,  # of a body; one of a byte in each chunk takes 50 times as much memory
             auto_decompress=False,  # 400 KB of gzip are 400 MiB, which take a second
         )
 

@@ -32,6 +32,10 @@ class TreeNotServable(Exception):
     """This release cannot serve what is stored under the prefix; the message says why and what to do."""
 
 
+class NoTree(TreeNotServable):
+    """There is no tree under the prefix."""
+
+
 class TreeSealed(TreeNotServable):
     """The tree has moved to another etcd or prefix."""
 
@@ -164,7 +168,7 @@ def complete_record(found: Look, keys: Keyspace, *, even_sealed: bool = False) -
     prefix = keys.prefix.decode()
     record = found.record
     if record is None or found.pair is None:
-        raise TreeNotServable(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
+        raise NoTree(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
     if record.seal is not None:
         if not even_sealed:
             raise TreeSealed(keys, record.seal, found.pair.mod_revision)

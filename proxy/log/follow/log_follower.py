@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
+from proxy.etcd.model import DELETE, EtcdError, EtcdUnknown, Event, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.follow.catch_up import Caught, Loaded, Truncated, read_missed, took_effect
 from proxy.log.follow.log_order import Item, LogOrder, RecordChanged
 from proxy.log.follow.seen_record import NewBase, SeenRecord
@@ -19,7 +19,7 @@ from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.reads import MonotonicReads, OldAnswers
-from proxy.log.record import TIMEOUT, TreeNotServable
+from proxy.log.record import TIMEOUT, NoTree, TreeNotServable
 from proxy.log.slices import in_slices
 from proxy.options.defaults import MAX_STALENESS
 from proxy.state.machine import Machine
@@ -236,7 +236,11 @@ class LogFollower:
         known = self.last_load.cluster_id
         if cluster_id != known:
             self._throttled_log.error("etcd's cluster id was %x, and now is %x", known, cluster_id)
-            return await self._reload()
+            try:
+                return await self._reload()
+            except NoTree as error:
+                # A load balancer or DNS may lead to another etcd, and back.
+                raise EtcdUnknown(f"this is another etcd, and {error}") from error
         order = self.order
         reads = MonotonicReads(self._etcd, order.revision)
         try:

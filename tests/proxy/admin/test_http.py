@@ -96,6 +96,20 @@ async def test_a_compressed_request_is_not_unpacked(browser: Browser) -> None:
     assert status == 401, "not 413: it would have more than a mebibyte"
 
 
+async def test_a_body_is_received_as_it_is_read(browser: Browser) -> None:
+    """A body of a byte in each chunk takes 50 times as much memory as it has bytes."""
+    limits = []
+
+    async def read(request: web.Request) -> bytes:
+        limits.append(request.content.get_read_buffer_limits())
+        return b""
+
+    with mock.patch.object(web.Request, "read", read):
+        await browser.json("/commands/snapshot", "POST", data=b"1")
+    ((_, most),) = limits
+    assert most <= 8 << 10
+
+
 async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
     await browser.answers(packet(1, create("/e", mode=1)), packet(2, get("/e", watch=True)))
     status, _, text = await browser.ask("/commands")

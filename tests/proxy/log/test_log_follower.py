@@ -47,7 +47,7 @@ class Proxy:
 
     async def load_anew(self, *, is_wrong: bool = False) -> Loaded:
         self.loads += 1
-        return await load_to_serve(self.client, self.tree.keys)
+        return await load_to_serve(self.client, self.tree.keys, make=False)
 
     async def start(self) -> None:
         loaded = await self.load_anew()
@@ -247,6 +247,24 @@ async def test_a_restore_is_loaded_and_said(proxy: Proxy, other_cluster: bool) -
     (kv,) = [kv for kv in restored.snapshot() if kv.key == tree.keys.proxy("b")]
     other.revisions = {"b": kv.mod_revision}
     await proxy.sees("b", "/new")
+
+
+async def test_another_etcd_without_the_tree_is_waited_out(proxy: Proxy) -> None:
+    """The address of a load balancer led to it for a while. Only its own etcd can say that a tree is gone."""
+    store, other = proxy.tree.store, FakeEtcd()
+    await proxy.sees("a", "/kept")
+    other.cluster_id = 7
+    await proxy.disconnect()
+    proxy.client.store = other
+    proxy.client.reconnect()
+    loads = proxy.loads
+    await until(lambda: proxy.loads > loads + 1)
+    await proxy.disconnect()
+    proxy.client.store = store
+    proxy.client.reconnect()
+    await proxy.sees("a", "/new")
+    assert proxy.has("/kept")()
+    assert not proxy.replaced
 
 
 async def test_a_restore_that_looks_like_the_former_etcd_is_found(proxy: Proxy) -> None:
