@@ -48,6 +48,11 @@ class AdminConnection(asyncio.Protocol):
         self._is_read = True  # the client takes what it is sent
 
     @property
+    def address(self) -> str:
+        """As proxy.support.inflow.Taker."""
+        return self.slot.address
+
+    @property
     def is_idle(self) -> bool:
         """Whether the server does nothing for it: it waits for the client, or for a place."""
         request = self._request

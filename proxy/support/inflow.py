@@ -1,7 +1,8 @@
 """What connections have received is taken a little of all in each turn of the event loop.
 
-To parse HTTP takes 2.5 us for each chunk of a body, and TLS takes 18 us for a record: both may hold a single
-byte. What has arrived in one turn of the loop is up to 256 KiB a connection.
+Addresses take turns, and so do the connections of one. To parse HTTP takes 2.5 us for each chunk of a body,
+and TLS takes 18 us for a record: both may hold a single byte. What has arrived in one turn of the loop is up
+to 256 KiB a connection.
 """
 
 import asyncio
@@ -16,6 +17,10 @@ _MOST_HELD = 64 << 20  # bytes that wait for their turn
 
 class Taker(Protocol):
     """A connection."""
+
+    @property
+    def address(self) -> str:
+        """Of its client."""
 
     def take(self, data: bytes) -> None:
         """Take what was received, unless the connection is lost. Raises nothing."""
@@ -37,7 +42,7 @@ class Inflow:
         self._clock = clock
         self._spent = 0.0  # of this turn
         self._is_awake = False  # `_next_turn` will be called
-        self._held: dict[Taker, bytearray] = {}  # that which is next first
+        self._held: dict[str, dict[Taker, bytearray]] = {}  # by address; what is next first, in both
         self._bytes = 0  # held
 
     def came(self, taker: Taker, data: bytes) -> None:
@@ -46,17 +51,28 @@ class Inflow:
             data = self._taken(taker, data)
         if data:
             self._wake()
-            if taker not in self._held:
-                self._held[taker] = bytearray()
+            of_address = self._held.setdefault(taker.address, {})
+            if taker not in of_address:
+                of_address[taker] = bytearray()
                 taker.hold()
-            self._held[taker] += data
+            of_address[taker] += data
             self._bytes += len(data)
             if self._bytes > _MOST_HELD:
-                taker.abort()
+                self._end_largest()
 
     def lost(self, taker: Taker) -> None:
         """The connection is lost."""
-        self._bytes -= len(self._held.pop(taker, b""))
+        of_address = self._held.get(taker.address, {})
+        self._bytes -= len(of_address.pop(taker, b""))
+        if not of_address:
+            self._held.pop(taker.address, None)
+
+    def _end_largest(self) -> None:
+        """Close the connection of which most waits, of the address of which most waits."""
+        most = max(self._held.values(), key=lambda held: sum(map(len, held.values())))
+        taker = max(most, key=lambda taker: len(most[taker]))
+        self.lost(taker)
+        taker.abort()
 
     def _taken(self, taker: Taker, data: bytes) -> bytes:
         """Hand on as much as may be taken in this turn; returns the rest."""
@@ -78,13 +94,17 @@ class Inflow:
         self._is_awake = False
         self._spent = 0.0
         while self._held and self._spent < _IN_A_TURN:
-            taker = next(iter(self._held))
-            data = self._held.pop(taker)
+            address = next(iter(self._held))
+            of_address = self._held.pop(address)
+            taker = next(iter(of_address))
+            data = of_address.pop(taker)
             piece = bytes(data[:_PIECE])
             del data[:_PIECE]
             self._bytes -= len(piece)
             if data:
-                self._held[taker] = data  # as the last one
+                of_address[taker] = data  # as the last one
+            if of_address:
+                self._held[address] = of_address
             self._taken(taker, piece)
             if not data:
                 taker.go_on()

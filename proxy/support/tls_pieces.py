@@ -70,6 +70,7 @@ class _Ciphertext(asyncio.Protocol):
         self._is_paused_by_tls = False
         self._waits = False  # something waits for its turn
         self._has_ended = False  # behind what waits
+        self.address = ""
         self._transport: asyncio.Transport | None = None
 
     # -- the protocol of the TCP transport -------------------------------------------------------------------
@@ -78,6 +79,7 @@ class _Ciphertext(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.write = self._transport.write
+        self.address = str((transport.get_extra_info("peername") or [""])[0])
         self._tls.connection_made(self)
 
     @override

@@ -21,14 +21,18 @@ class _Clock(FakeClock):
 class _Taker:
     """To take a byte costs it a microsecond."""
 
-    def __init__(self, clock: _Clock) -> None:
+    def __init__(self, clock: _Clock, address: str = "a") -> None:
+        self.address = address
         self._clock = clock
         self.data = b""
+        self.begun = 0.0
         self.waits = False
         self.times_held = 0
         self.is_aborted = False
 
     def take(self, data: bytes) -> None:
+        if not self.data:
+            self.begun = self._clock.used
         self.data += data
         self._clock.used += len(data) * 1e-6
 
@@ -75,6 +79,21 @@ async def test_what_comes_is_taken_a_little_in_each_turn() -> None:
     assert all((taker.times_held, taker.waits) == (1, False) for taker in (*takers, short))
 
 
+async def test_one_of_another_address_waits_for_no_more_than_one_connection() -> None:
+    clock = _Clock()
+    inflow = Inflow(clock)
+    takers = [_Taker(clock) for _ in range(20)]
+    other = _Taker(clock, "b")
+    for taker in takers:
+        inflow.came(taker, bytes(50_000))
+    before = clock.used
+    inflow.came(other, b"ruok")
+    await until(lambda: other.data == b"ruok")
+    assert other.begun - before < 3 * 4_096e-6
+    inflow.lost(takers[0])
+    await until(lambda: all(len(taker.data) == 50_000 for taker in takers[1:]))
+
+
 async def test_what_costs_little_never_waits() -> None:
     taker = _Taker(_Clock())
     inflow = Inflow(_Clock())
@@ -87,9 +106,11 @@ async def test_what_costs_little_never_waits() -> None:
 async def test_a_connection_for_which_too_much_waits_ends() -> None:
     clock = _Clock()
     taker, inflow = _Taker(clock), Inflow(clock)
-    for _ in range(100):
+    others = [_Taker(clock, "b") for _ in range(2)]
+    while not taker.is_aborted:
         inflow.came(taker, bytes(1 << 20))
-        if taker.is_aborted:
-            break
-    assert taker.is_aborted
+        assert len(taker.data) < 1 << 20
+        for other in others:
+            inflow.came(other, bytes(64 << 10))
+    assert not any(other.is_aborted for other in others)
     inflow.lost(taker)
