@@ -13,6 +13,7 @@ recursive one only in that of data.
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from codec.constants import EventType, WatcherType
@@ -36,7 +37,7 @@ _NULL = "null"
 
 _Key = TypeVar("_Key")
 _Watchers: TypeAlias = Mapping[Watcher, None]
-_NOBODY: _Watchers = {}
+_NOBODY: _Watchers = MappingProxyType({})
 #: Of one connection's watches: of data, of children, persistent, recursive.
 Paths: TypeAlias = Sequence[Collection[str]]
 
