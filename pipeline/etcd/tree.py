@@ -90,16 +90,16 @@ class _Watch:
 
     def execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
         """Apply the request to the machine. Raises UnknownLevel."""
-        machine.digest.settle(machine.tree.nodes)
+        machine.digest.all_touched = self._touched
         machine.execute(request)
-        self._touched |= machine.digest.touched
         if self._progress is not None:
             self._progress(1, len(request.body))
 
 
 def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:
     machine = loaded.machine
-    return changed_of(machine, machine.tree.nodes.keys() if loaded.base is None else touched, position)
+    changed = machine.tree.nodes.keys() if loaded.base is None else touched | machine.digest.touched
+    return changed_of(machine, changed, position)
 
 
 def changed_of(machine: Machine, paths: Collection[str], position: int) -> Changed:

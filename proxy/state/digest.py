@@ -64,7 +64,7 @@ def session_hash(session: Session) -> int:
 class Digest:
     """The sum of all hashes except those of the budgets, and of the nodes in `touched`."""
 
-    __slots__ = ("_budgets", "_large", "_total", "touched")
+    __slots__ = ("_budgets", "_large", "_total", "all_touched", "touched")
 
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
@@ -73,6 +73,8 @@ class Digest:
         # bytes set an ACL, create a child, or set other data and fail, of very many of them, again and again.
         self._large: dict[str, tuple[object, int]] = {}
         self.touched: set[str] = set()
+        #: Gets what was touched each time the digest is settled: for who wants to know all that has changed.
+        self.all_touched: set[str] | None = None
 
     def reset(self, total: int) -> None:
         """Set the digest to one that was computed from scratch, without budgets."""
@@ -85,16 +87,6 @@ class Digest:
             self.touched.add(path)
             is_large = node.size > _LARGE
             self._total -= self._large_hash(path, node, pause) if is_large else node_hash(path, node)
-
-    def take(self, path: str, node: Node, size: int, pause: Pause = NO_PAUSE) -> None:
-        """An existing node, with so many bytes of data, is about to be deleted, and was not touched.
-
-        If that is undone, `touched` has to get it.
-        """
-        if size > _LARGE:
-            self.touch(path, node, pause)
-        else:
-            self._total -= node_hash(path, node)
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
@@ -120,6 +112,8 @@ class Digest:
                 self._large.pop(path, None)
             if node is not None:
                 total += node_hash(path, node)
+        if self.all_touched is not None:
+            self.all_touched |= self.touched
         self.touched.clear()
         self._total = unsigned(total)
         return self._total

@@ -253,7 +253,7 @@ class Transaction:
             self._digest.touch(above, parent, self.pause)
         size, owner = node.size, node.owner
         if path not in touched:
-            self._digest.take(path, node, size, self.pause)
+            self._digest.touch(path, node, self.pause)
         # As Tree.detach, inline.
         del self.nodes[path]
         tree.data_size -= len(path) + size
@@ -400,7 +400,6 @@ def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) 
 
 def _undelete(tx: Transaction, path: str, above: str, node: Node, pzxid: int) -> None:
     tx.tree.attach(path, node)
-    tx._digest.touched.add(path)
     tx.ttl_nodes_deleted -= ttl_of(node.owner) > 0
     full_node(tx.nodes, above).pzxid = pzxid
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec import client as zk
 from codec.jute import Acl
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.requests import SetAcl
@@ -31,7 +32,7 @@ from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from tests.pipeline.etcd.rows import load_tree, row, rows, znode
 from tests.proxy.etcd import admin
-from tests.proxy.log.trees import Tree
+from tests.proxy.log.trees import Tree, asked
 from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import Ask, Said, request_of
 from zketcd.__main__ import main
@@ -88,6 +89,29 @@ def test_what_the_log_has_changed_is_replayed_and_nothing_written(
             await tree.create(holder, "/later") if etcd.store.revision == revision else None
 
     asyncio.run(check())
+
+
+async def test_what_was_deleted_behind_the_snapshot_is_not_found(etcd: FakeEtcdClient) -> None:
+    tree = await Tree(etcd).make()
+    await tree.come("a")
+    for path in ("/kept", "/parent", "/parent/child"):
+        await tree.create("a", path)
+    await tree.snapshot("a")
+    session = tree.session("a")
+    await tree.send("a", [asked(session, zk.delete(path)) for path in ("/parent/child", "/parent")])
+    assert set(await found_in(etcd, await tree_at(etcd, KEYS))) == {"/kept", *fixed_nodes()}
+
+
+async def test_what_one_request_has_changed_is_found_however_much_it_is(etcd: FakeEtcdClient) -> None:
+    """After very many changes a proxy settles its digest at once."""
+    tree = await Tree(etcd).make()
+    await tree.come("a")
+    paths = [f"/n{number}" for number in range(1500)]
+    await tree.create("a", "/kept", *paths)
+    await tree.snapshot("a")
+    session = tree.session("a")
+    await tree.send("a", [asked(session, zk.multi([*map(zk.delete, paths), zk.create("/new")]))])
+    assert set(await found_in(etcd, await tree_at(etcd, KEYS))) == {"/kept", "/new", *fixed_nodes()}
 
 
 async def test_a_revision_that_the_log_no_longer_reaches(etcd: FakeEtcdClient) -> None:
