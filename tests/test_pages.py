@@ -323,9 +323,11 @@ def test_a_full_etcd(tmp_path: Path) -> None:
         page = pages.section((DOCS / "etcd.md").read_text(), "When etcd is full")
         with _writing(client):
             assert len(host.run(page)) == 7
-        wait_until(lambda: client.refusal(zk.set_data("/app", b"taken")) == OK, "writes to be taken", 60)
+        # A session makes the tree grow, as this does.
+        taken = bytes(2000)
+        wait_until(lambda: client.refusal(zk.set_data("/app", taken)) == OK, "writes to be taken", 60)
         with Client(host.zketcd.port) as new:
-            assert new.read("/app")[0] == b"taken"
+            assert new.read("/app")[0] == taken
 
 
 @contextmanager

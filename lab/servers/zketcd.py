@@ -78,7 +78,12 @@ class ZketcdServer(ServerProcess):
 
     def serves(self) -> bool:
         """Whether the line that begins with `ready` has been printed since the last start."""
-        return _READY.search(self.log_text()) is not None
+        return self.times_ready > 0
+
+    @property
+    def times_ready(self) -> int:
+        """How many processes have printed that line since: more than one after a hot restart."""
+        return len(_READY.findall(self.log_text()))
 
 
 class UpgradableServer(ZketcdServer):

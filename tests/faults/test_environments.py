@@ -367,7 +367,7 @@ def test_a_reload_by_a_signal_keeps_the_clients(
     with kazoo(server) as client:
         session = client.client_id
         os.kill(server.pid, signum)
-        wait_until(lambda: server.log_text().count("\nready") == 2, "the process that takes over", timeout=60)
+        wait_until(lambda: server.times_ready == 2, "the process that takes over", timeout=60)
         _serves(client)
         assert client.client_id == session
     assert server.stop() == 0

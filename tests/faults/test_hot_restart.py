@@ -217,6 +217,6 @@ def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradabl
         client.create("/kept", mode=EPHEMERAL)
         assert "takes over in form 5, this one in form 4" in server.upgrade(failing_takeover.OTHER_FORM)
         client.until_closed()
-        wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
+        wait_until(lambda: server.times_ready == 2, "the new process serves")
         client.reconnect(server.port)
         assert client.owner("/kept") == client.id
