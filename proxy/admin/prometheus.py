@@ -220,7 +220,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "zketcd_log_staleness_seconds",
         "time since this proxy had last applied everything that was in etcd: normally 1 or less, above"
-        " --max-staleness the proxy serves no client",
+        " --max-staleness its clients wait",
         log.age,
     )
     if log.standby_silence is not None:

@@ -117,9 +117,8 @@ class Transaction:
         self.session_id = 0  # of the request
         self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
         self.ttl_nodes_deleted = 0
-        self.searches_refused = (
-            0  # subtrees, of all requests, that were refused since `may_search` was used up
-        )
+        #: Subtrees, of all requests, that were refused since `may_search` was used up.
+        self.searches_refused = 0
         self.identities: Identities = ()  # of the session's connection
         self.searched = 0  # nodes that the request has searched, whatever its bytes
         #: The zxid of the last request with very many changes, or with some that were undone, and how many.

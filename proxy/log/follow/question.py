@@ -111,8 +111,11 @@ class Question:
         order = self._order
         if self._delivered is None and order.revision >= self._bound and self.is_delivered:
             self._delivered = dict(order.numbers)
+        # That a proxy is gone is delivered before all of it is applied. One that is forgotten may stay there.
         return self._delivered is not None and all(
-            applied.get(name, 0) >= number for name, number in self._delivered.items() if name in order.living
+            applied.get(name, 0) >= number
+            for name, number in self._delivered.items()
+            if name in order.living or name in applied
         )
 
 
