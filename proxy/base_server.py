@@ -115,7 +115,11 @@ class BaseServer(ABC):
         self._handshake = handshake
         self.flush_queue = FlushQueue(worker.after_slice, clock=self.clock, before=source.before_flush)
         self.state_gate = StateGate(
-            *(worker, self._loop), clock=self.clock, lengths=worker.lengths, may_begin=source.may_begin
+            worker,
+            self._loop,
+            clock=self.clock,
+            lengths=worker.lengths,
+            may_begin=source.may_begin,
         )
         self.request_logs = self._request_logs(source)
         latency = Latency(operations.updates)

@@ -11,9 +11,10 @@ long. Then it is behind: clients wait until everything is applied that was there
 (`turns.StateGate`), so none reads what is too old. Their connections stay open. Every other proxy applies the
 same entries, and a client for which this takes too long gets no answer to its pings, and goes by itself.
 
-A process that was stopped (SIGSTOP, a virtual machine that is moved) wakes with what its clients have sent
-meanwhile, and the stream may show later what was new by then. So it is behind until it has asked again, and
-applied what there was; or until etcd has not answered for a while.
+A process that was stopped (SIGSTOP, a frozen cgroup) wakes with what its clients have sent meanwhile, and the
+stream may show later what was new by then. So it is behind until it has asked again, and applied what there
+was; or until etcd has not answered for a while. Where the monotonic clock stood still as well, as in a host's
+suspend, this goes unnoticed.
 
 If etcd refuses these reads, or does not answer them although it answers other requests, the proxy stops
 serving as well, and does not keep its lease alive: it cannot end the sessions of clients that are gone, so
