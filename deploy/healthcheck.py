@@ -1,6 +1,6 @@
 """The image's health check: asks the server on the port of ZKETCD_LISTEN by a four-letter word.
 
-Without an argument: whether the process answers `ruok`, which it also does without etcd, but not while its
+Without an argument: whether the process answers `ruok`, which it also does without etcd, and while its
 clients wait for a long entry of the log. What restarts unhealthy containers has to ask this. With `ready`:
 whether clients get sessions, by the mode in `srvr`. Where ZKETCD_LISTEN_TLS is `only`, it asks over TLS, and
 any certificate will do.

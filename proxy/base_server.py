@@ -119,7 +119,7 @@ class BaseServer(ABC):
             self._loop,
             clock=self.clock,
             lengths=worker.lengths,
-            may_begin=source.may_begin,
+            look=source.look,
         )
         self.request_logs = self._request_logs(source)
         latency = Latency(operations.updates)

@@ -134,7 +134,7 @@ class Server(BaseServer):
             stages=lambda: Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9)),
             position=lambda: applier.position,
             before_flush=self._judge_standby if config.standby_within else None,
-            may_begin=self.log.follower.staleness.look,
+            look=self.log.follower.staleness.look,
             recent=self.log.recent,
             snapshots=self.snapshots.facts,
             etcd_status=lambda: self._status_poller.status,

@@ -120,6 +120,7 @@ class Watchdog:
             (_SYNCS, lambda: (syncs.asked or syncs.waiting)[0][0]),
             ("refused requests have waited for their answers", lambda: outbox.refused[0][0]),
             ("clients have waited for their turn", lambda: gate.first_parked),
+            ("new clients have waited for their turn", lambda: gate.openings.first_parked),
             ("slow reads have waited", lambda: gate.first_slow_read),
             ("replies have waited to be sent", lambda: flush_queue.first),
         )

@@ -174,10 +174,17 @@ class FakeHost:
         self.is_whole = True
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
-        self.has_stood_still = False
+        #: Called before the first request of a turn.
+        self.look: Callable[[], object] = lambda: None
         of_loop = cast(asyncio.AbstractEventLoop, loop)
         self.state_gate = StateGate(
-            *(cast(Any, self), of_loop, 0, self.clock, lengths, 0), may_begin=self._may_begin
+            cast(Any, self),
+            of_loop,
+            slice_seconds=0,
+            clock=self.clock,
+            lengths=lengths,
+            share=0,
+            look=self._look,
         )
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
@@ -234,10 +241,8 @@ class FakeHost:
             return (f"line {number}\n" for number in range(2000))
         return iter(("imok", rest.decode())) if word == b"ruok" else None
 
-    def _may_begin(self) -> bool:
-        if self.has_stood_still:
-            self.state_gate.fell_behind(True)
-        return not self.has_stood_still
+    def _look(self) -> None:
+        self.look()
 
     def begin_long_write(self) -> None:
         """Begin a long write: the state is partially applied."""

@@ -80,6 +80,8 @@ class Facts:
             return ""
         if not contact.in_touch:
             return contact.why_not_in_touch
+        if contact.is_behind:
+            return "this proxy applies what etcd has delivered, and clients wait for that"
         log = self.subject.log_status()
         if contact.is_copy or log.is_registered:
             return ""

@@ -34,7 +34,7 @@ class StateSource:
     stages: Callable[[], Stages] = lambda: Stages(0, 0)  # of the entry that is being applied
     position: Callable[[], int] = lambda: 0  # of that entry
     before_flush: Callable[[], None] | None = None  # called before replies to writes leave
-    may_begin: Callable[[], bool] = lambda: True  # as that of `StateGate`
+    look: Callable[[], object] = lambda: None  # as that of `StateGate`
     recent: Recent | None = None  # what requests have changed lately
     snapshots: Callable[[], SnapshotFacts] = lambda: SnapshotFacts(SnapshotStats())
     etcd_status: Callable[[], Status | None] = lambda: None  # as etcd reported it some seconds ago

@@ -10,8 +10,8 @@ The rules:
 
 1. The first packet is the connect request, or the bytes are a four-letter word (`opening`). Until the session
    exists nothing else is handled.
-2. Requests are taken only while the state is whole and there is time in this turn of the loop (`turns`).
-   Bytes that come meanwhile are parked, and taken piece by piece.
+2. Bytes are taken only while there is time in this turn of the loop, and requests only while the state is
+   whole and recent (`turns`). Bytes that come meanwhile are parked, and taken piece by piece.
 3. What was applied in a slice is sent at its end, in one write. Only a slow read is begun at once.
 4. Whether the client is read from is decided in one place (`_may_read`).
 5. The connection is in one state (`life`). Closed is closed: nothing is handled and sent after the last
@@ -56,7 +56,7 @@ from proxy.frontend.sessions import PASSWORD_BYTES, ServedSession
 from proxy.frontend.slow_reads import ReadSlices
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
-from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.frontend.turns import FlushQueue, Gate, StateGate
 from proxy.log.append.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
@@ -203,14 +203,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
         life, session = self.order.life, self.session
+        gate: Gate = self.services.state_gate
         if life is _SERVING and session is not None:
             session.heard = self._loop.time()
         elif life is _CLOSED or life is _ANSWERING or not self._count_early(len(data)):
             return
+        else:
+            gate = self.services.state_gate.openings
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
         waits = inbound.parked or inbound.with_connect or life is _WAITING or self._connections.are_frozen
-        is_next = not waits and self.services.state_gate.admits(received)
+        is_next = not waits and gate.admits(received)
         if is_next and len(data) <= PIECE:
             self._take(data, received)
             return
@@ -295,8 +298,17 @@ class Connection(asyncio.Protocol):
         self._act()
 
     def _park(self) -> None:
-        """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
-        self.services.state_gate.park(self.take_turn)
+        """Continue in another turn of the loop, when it is this connection's, and the state may be read."""
+        gate = self.services.state_gate
+        if self.order.life is _OPENING:
+            gate.openings.park(self.take_opening)
+        else:
+            gate.park(self.take_turn)
+
+    def take_opening(self) -> None:
+        """As `take_turn`, while there is no session: afterwards the state may not be read here."""
+        if self.order.life is _OPENING:
+            self.take_turn()
 
     @_contained
     def take_turn(self) -> None:

@@ -6,9 +6,10 @@ The rules:
    are not sent, connections with requests wait in `StateGate`. So it is in ZooKeeper, which runs no read
    while it applies a write (CommitProcessor). So they do while this proxy is behind (`log.follow.staleness`):
    what it shows would be too old. Only requests that were taken before that are answered, in their place in
-   the log: they see no older state than when they came.
+   the log: they see no older state than when they came. Connect requests and four-letter words show no znode,
+   so they do not wait for this: a proxy that applies a long entry still answers `ruok`.
 2. One poll can return bytes of thousands of clients, and libuv reads up to 32 buffers of one client in a row.
-   So each connection asks before it takes requests (`StateGate.admits`). If the time of the turn is over, it
+   So each connection asks before it takes requests (`Gate.admits`). If the time of the turn is over, it
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices (`slow_reads`).
@@ -20,6 +21,8 @@ The rules:
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
+
+from typing_extensions import override
 
 from proxy.frontend.client_info import ClientInfo
 from proxy.frontend.order import SlowRead
@@ -38,12 +41,12 @@ _SOME = 64  # connections between two checks of the clock
 class Turn:
     """The time for requests in one turn of the loop, for all clients."""
 
-    __slots__ = ("_deadline", "_is_counted", "_loop", "_may_begin")
+    __slots__ = ("_deadline", "_is_counted", "_look", "_loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, may_begin: Callable[[], bool]) -> None:
-        """`may_begin`: whether requests may be taken at all, asked before the first one of a period."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], object]) -> None:
+        """`look` is called before the first request of a period."""
         self._loop = loop
-        self._may_begin = may_begin
+        self._look = look
         self._deadline = 0
         self._is_counted = False  # the deadline was set in this turn
 
@@ -54,8 +57,9 @@ class Turn:
         """
         if now < self._deadline:
             return False
-        if self._is_counted or not self._may_begin():
+        if self._is_counted:
             return True
+        self._look()
         self._is_counted = True
         self._deadline = now + PERIOD
         self._loop.call_soon(self._next)
@@ -65,8 +69,54 @@ class Turn:
         self._is_counted = False
 
 
-class StateGate:
-    """The gate of one proxy."""
+class Gate:
+    """Where clients without a session wait for their turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Turn, clock: Clock) -> None:
+        self._loop = loop
+        self._turn = turn
+        self._now = clock.perf_counter_ns
+        self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._is_called = False  # `_resume` will be
+
+    @property
+    def first_parked(self) -> Callable[[], None] | None:
+        """The work that waits longest; None if none does."""
+        return next(iter(self._parked), None)
+
+    def admits(self, now: int) -> bool:
+        """Whether what clients send may be taken now. `now`: nanoseconds of the clock's perf_counter."""
+        return not self._turn.is_over(now)
+
+    def park(self, work: Callable[[], None]) -> None:
+        """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
+
+        Work that waits already is done once.
+        """
+        self._parked[work] = None
+        self._resume_soon()
+
+    def _is_open(self) -> bool:
+        return True
+
+    def _resume_soon(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
+        self._is_called = False
+        for _ in range(len(self._parked) if self._is_open() else 0):
+            self._parked.popitem(last=False)[0]()
+            if not self.admits(self._now()):
+                break
+        if self._parked:
+            self._resume_soon()
+
+
+class StateGate(Gate):
+    """Where clients with a session wait for their turn, and for a state that they may read."""
 
     def __init__(
         self,
@@ -76,28 +126,22 @@ class StateGate:
         clock: Clock = HOST.clock,
         lengths: Lengths = LENGTHS,
         share: float = 1.0,
-        may_begin: Callable[[], bool] = lambda: True,
+        look: Callable[[], object] = lambda: None,
     ) -> None:
         """`share`: the time without slow reads after one, as a part of what it has taken.
 
-        `may_begin`: false if the state is found to be too old; `fell_behind` was called then.
+        `look`: finds out whether the state is too old. It calls `fell_behind` then, or closes all
+        connections.
         """
+        super().__init__(loop, Turn(loop, look), clock)
         self._state = state
-        self._loop = loop
-        self._now = clock.perf_counter_ns
-        self._may_begin = may_begin
-        self._turn = Turn(loop, may_begin)
-        self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
-        self._is_called = False  # `_resume` will be
+        self._look = look
         self._is_behind = False
+        #: For clients without a session. They share the time of each turn with the others.
+        self.openings = Gate(loop, self._turn, clock)
         self._whole, self._in_pieces = (
             SlowReads(state, loop, slice_seconds, clock, lengths, share) for _ in range(2)
         )
-
-    @property
-    def first_parked(self) -> Callable[[], None] | None:
-        """The work that waits longest; None if none does."""
-        return next(iter(self._parked), None)
 
     @property
     def reads(self) -> list[ReadSlices]:
@@ -109,23 +153,16 @@ class StateGate:
         """A slow read that is answered, or has waited longest; None if there is none."""
         return self._whole.first or self._in_pieces.first
 
+    @override
     def admits(self, now: int) -> bool:
-        """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
-        return self._state.is_whole and not self._is_behind and not self._turn.is_over(now)
+        # The turn may find that the state is too old, so that is asked last.
+        return self._state.is_whole and not self._turn.is_over(now) and not self._is_behind
 
     def fell_behind(self, is_behind: bool) -> None:
         """The state is too old to be read from now on, or is not any more."""
         self._is_behind = is_behind
         if self._parked:
             self._resume_soon()
-
-    def park(self, work: Callable[[], None]) -> None:
-        """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
-
-        Work that waits already is done once.
-        """
-        self._parked[work] = None
-        self._resume_soon()
 
     def read_slowly(
         self,
@@ -144,6 +181,12 @@ class StateGate:
         reads = self._in_pieces if slow.sees is Sees.PIECES else self._whole
         reads.add(ClientRead(slow, client, answer, is_wanted))
 
+    @override
+    def _is_open(self) -> bool:
+        self._look()
+        return self._state.is_whole and not self._is_behind
+
+    @override
     def _resume_soon(self) -> None:
         if self._is_called or self._is_behind:
             return
@@ -152,17 +195,6 @@ class StateGate:
             self._loop.call_soon(self._resume)
         else:
             self._state.when_whole(self._resume)
-
-    def _resume(self) -> None:
-        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
-        self._is_called = False
-        may_read = self._state.is_whole and not self._is_behind and self._may_begin()
-        for _ in range(len(self._parked) if may_read else 0):
-            self._parked.popitem(last=False)[0]()
-            if not self.admits(self._now()):
-                break
-        if self._parked:
-            self._resume_soon()
 
 
 class FlushQueue:

@@ -137,6 +137,7 @@ class Log:
             is_alone=staleness.standby.is_silent,
             is_copy=self.is_copy,
             ended_at=incarnations.ended_at,
+            is_behind=staleness.is_behind,
         )
 
     def status(self) -> LogStatus:

@@ -53,6 +53,7 @@ class Contact(NamedTuple):
     is_alone: bool = False  # the standby is silent: nothing can be written, and no session ends
     is_copy: bool = False  # the tree copies another one, so nothing can be written
     ended_at: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
+    is_behind: bool = False  # clients wait until what etcd has delivered is applied
 
     @property
     def in_touch(self) -> bool:

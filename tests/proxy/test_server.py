@@ -232,9 +232,13 @@ async def test_clients_of_a_server_that_applies_too_slowly_wait_and_keep_their_c
         await until(lambda: staleness.is_behind)
         reader.send(packet(1, get("/a")))
         await until(lambda: server.state_gate.first_parked is not None)
-        assert _is_ready(server)
+        assert not _is_ready(server)
+        asked = await Client.open(server)
+        asked.send(b"ruok")
+        assert await asked.rest() == b"imok"
         applier.worker.release()
         assert [(await client.reply()).err for client in (writer, reader)] == [0, 0]
+        await until(lambda: _is_ready(server))
 
 
 async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> None:

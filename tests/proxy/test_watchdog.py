@@ -34,6 +34,7 @@ class World:
         )
         self.gate = SimpleNamespace(
             first_parked=None,
+            openings=SimpleNamespace(first_parked=None),
             first_slow_read=None,
             reads=[SimpleNamespace(done=True, began=0.0) for _ in range(2)],
         )
@@ -106,6 +107,10 @@ def _parked(world: World) -> None:
     world.gate.first_parked = object()
 
 
+def _parked_before_its_session(world: World) -> None:
+    world.gate.openings.first_parked = object()
+
+
 def _slow(world: World) -> None:
     world.gate.first_slow_read = object()
 
@@ -118,7 +123,7 @@ def _blocked(world: World) -> None:
     world.loop.call_soon_threadsafe = lambda *_: None
 
 
-_PLACES = [_sent, _sync, _refused, _parked, _slow, _flush, _blocked]
+_PLACES = [_sent, _sync, _refused, _parked, _parked_before_its_session, _slow, _flush, _blocked]
 
 
 @one_by_one("place", _PLACES)

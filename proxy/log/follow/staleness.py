@@ -218,14 +218,13 @@ class Staleness:
         elif self._unanswered_since is None:
             self._unanswered_since = asked
 
-    def look(self) -> bool:
-        """Whether clients' requests may be taken. Called before the first of a turn of the loop."""
+    def look(self) -> None:
+        """Find out whether this process has stood still. Called before the first request of a turn."""
         now = self._now()
         has_stood_still, self._ran = now - self._ran > min(self._limit, _STILL), now
         if has_stood_still:
             self._woke = now
             self._decide()
-        return not self.is_behind
 
     def judge(self) -> None:
         """Decide, by what was applied since, whether the state is recent."""

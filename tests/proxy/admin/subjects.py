@@ -42,6 +42,7 @@ class LogFacts:
     lag: Lag | None = None
     standby_silence: float | None = None
     is_alone: bool = False
+    is_behind: bool = False
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -68,6 +69,7 @@ class LogFacts:
             why=self.why,
             is_alone=self.is_alone,
             is_copy=self.is_copy,
+            is_behind=self.is_behind,
         )
 
 

@@ -66,6 +66,12 @@ def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
     assert facts.why_not_ready == "it is wrong"
 
 
+def test_a_proxy_whose_clients_wait_for_what_it_applies_is_no_place_for_new_ones() -> None:
+    facts = _facts(replicated=LogFacts(is_behind=True))
+    assert not facts.takes_new_clients
+    assert "clients wait" in facts.why_not_ready
+
+
 @pytest.mark.parametrize("has_served", [True, False])
 def test_a_proxy_whose_standby_is_silent_says_so_also_before_it_has_served(has_served: bool) -> None:
     log = LogFacts(freshness=Freshness.OLD, why="no standby", standby_silence=20.0, is_alone=True)

@@ -326,7 +326,7 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
     client.loop.run()
     monkeypatch.setattr(turns, "PERIOD", 0)
     loop = cast(asyncio.AbstractEventLoop, client.loop)
-    monkeypatch.setattr(client.host.state_gate, "_turn", turns.Turn(loop, lambda: True))
+    monkeypatch.setattr(client.host.state_gate, "_turn", turns.Turn(loop, lambda: None))
     client.connection.data_received(packet(1, get("/a")))
     other.connection.data_received(packet(1, get("/a")))
     assert [len(each.replies()) for each in (client, other)] == [1, 0]
