@@ -118,20 +118,26 @@ class LeaseHolder:
         self._now = clock.monotonic
         self._ask_for_time = etcd.lease_keeper(self._kept)
         self._asked: float | None = None  # when the keep-alive was sent that has no answer
-        self._until = -math.inf  # when the lease runs out, and its id may be granted to another process
+        # When the lease is over: when etcd says so, or when another process may have been granted its id.
+        self._until = -math.inf
+        self._is_shared = False
 
     @asynccontextmanager
     async def held(
-        self, lease: int, seconds: int, timeout: float = 5.0
+        self, lease: int, seconds: int, timeout: float = 5.0, *, is_shared: bool
     ) -> AsyncIterator["asyncio.Future[None]"]:
         """Have a lease while the block runs, and revoke it at its end. Raises EtcdError.
 
         What it yields is done when the lease is lost: etcd has not kept it alive. `timeout`: seconds for a
         request. If the process is killed, what has the lease is there for so many `seconds` yet.
+
+        `is_shared`: other processes ask for this id. So it is lost when no answer has come in its time; any
+        other one is when etcd says so, since an election prolongs it.
         """
         asked = self._now()
         granted = await self._etcd.lease_grant(lease, seconds, timeout)
-        self._asked, self._until = None, asked + granted
+        self._asked, self._until = None, asked + granted if is_shared else math.inf
+        self._is_shared = is_shared
         keeping = Tasks()
         try:
             yield keeping.start(self._keep(lease, granted / _KEEP_ALIVES), "keep a lease alive")
@@ -151,7 +157,9 @@ class LeaseHolder:
     def _kept(self, _lease: int, ttl: int) -> None:
         # An answer that comes too late may be about a lease that another process has by then.
         if self._asked is not None and self._now() < self._until:
-            self._until, self._asked = self._asked + ttl, None
+            if self._is_shared or not ttl:
+                self._until = self._asked + ttl
+            self._asked = None
 
 
 @asynccontextmanager
@@ -160,5 +168,5 @@ async def kept_lease(
 ) -> AsyncIterator[int]:
     """A lease of a command, as of `LeaseHolder.held`. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
-    async with LeaseHolder(etcd).held(lease, seconds):
+    async with LeaseHolder(etcd).held(lease, seconds, is_shared=False):
         yield lease

@@ -40,7 +40,8 @@ class Turn:
         async with AsyncExitStack() as turn:
             lost: asyncio.Future[None] | None = None
             try:
-                lost = await turn.enter_async_context(self._lease.held(SNAPSHOT_LEASE, _LEASE, _TIMEOUT))
+                held = self._lease.held(SNAPSHOT_LEASE, _LEASE, _TIMEOUT, is_shared=True)
+                lost = await turn.enter_async_context(held)
             except EtcdNoSpace:
                 lost = asyncio.get_running_loop().create_future()
             except EtcdError as error:

@@ -183,7 +183,7 @@ async def test_a_late_answer_may_be_about_the_lease_of_another_process(
     """The stream sends again what was not answered, and the id may be granted to another one by then."""
     monkeypatch.setattr("proxy.etcd.leases._KEEP_ALIVES", math.inf)
     etcd, clock = Granting(), FakeClock()
-    async with LeaseHolder(cast(Etcd, etcd), clock).held(7, 15) as lost:
+    async with LeaseHolder(cast(Etcd, etcd), clock).held(7, 15, is_shared=True) as lost:
         await until(lambda: etcd.asked == [7])
         etcd.answer(7, 15)
         clock.now = 5.0
@@ -195,3 +195,18 @@ async def test_a_late_answer_may_be_about_the_lease_of_another_process(
             await asyncio.sleep(0)
         assert lost.done() is (answered_at > 15)
     assert etcd.revoked == ([] if answered_at > 15 else [7])
+
+
+@pytest.mark.parametrize("ttl", [15, 0])
+async def test_a_lease_of_ones_own_lives_until_etcd_says_that_it_has_ended(
+    monkeypatch: pytest.MonkeyPatch, ttl: int
+) -> None:
+    """An election prolongs it, so that it may outlive an outage that is longer than its time."""
+    monkeypatch.setattr("proxy.etcd.leases._KEEP_ALIVES", math.inf)
+    etcd, clock = Granting(), FakeClock()
+    async with LeaseHolder(cast(Etcd, etcd), clock).held(7, 15, is_shared=False) as lost:
+        await until(lambda: etcd.asked == [7])
+        clock.now = 60.0
+        etcd.answer(7, ttl)
+        await until(lambda: etcd.asked == [7, 7] if ttl else lost.done())
+    assert etcd.revoked == ([7] if ttl else [])
