@@ -76,6 +76,12 @@ class OwnApplied(NamedTuple):
     """An entry of our own was applied, or syncs were answered without one: there is room for more."""
 
 
+class NotOurs(NamedTuple):
+    """Another process has written an entry of this incarnation, under a number that was not used yet."""
+
+    number: int
+
+
 class Broken(NamedTuple):
     """The log cannot be applied any further."""
 
@@ -99,6 +105,7 @@ Notice = (
     | SearchRefused
     | BudgetSpent
     | OwnApplied
+    | NotOurs
     | Broken
 )
 _OWN_APPLIED = OwnApplied()
@@ -188,9 +195,12 @@ class Applier:
             item = self._backlog.popleft()
             match item:
                 case Apply():
-                    sent = outbox.get(item.number) if item.incarnation == outbox.incarnation else None
+                    is_own = item.incarnation == outbox.incarnation
+                    sent = outbox.get(item.number) if is_own else None
                     if sent is None:
                         self._apply_other(item)
+                        if is_own:
+                            self._notice(NotOurs(item.number))
                     else:
                         if syncs:
                             self._answer_syncs(syncs.take_all(), sent.began)
@@ -224,7 +234,7 @@ class Applier:
             self.worker.rest()
 
     def _apply_other(self, item: Apply) -> None:
-        """An entry of another proxy, or one of ours for which no request here waits."""
+        """An entry for which no request here waits."""
         machine = self._machine
         clock, rules, checkpoint, digest, requests = item.decode()
         self._begin(item, clock, rules, checkpoint, digest)

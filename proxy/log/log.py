@@ -17,7 +17,16 @@ from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.append.syncs import sync_entry
-from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded, SearchRefused
+from proxy.log.applier import (
+    Applier,
+    Broken,
+    BudgetSpent,
+    Notice,
+    NotOurs,
+    OwnApplied,
+    QuotaExceeded,
+    SearchRefused,
+)
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
@@ -425,6 +434,8 @@ class Log:
         match notice:
             case OwnApplied():
                 self.incarnations.appender.make_room()
+            case NotOurs(number):
+                self.incarnations.taken(number)
             case ProxyCame():
                 self._proxy_came(notice)
             case ProxyGone(name, _):

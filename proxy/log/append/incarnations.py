@@ -139,6 +139,14 @@ class Incarnations:
             self._abandon()
             self.registration.current.end(f"its entry {missing} is missing from the log")
 
+    def taken(self, number: int) -> None:
+        """Another process has written an entry of this incarnation, under its next number: end it.
+
+        What this proxy sends under that number would get no outcome, and neither would what comes behind it.
+        """
+        self._abandon()
+        self.registration.current.end(f"another process has written its entry {number}")
+
     def _abandon(self) -> None:
         """The requests that were sent get no outcome any more."""
         self.appender.stop()

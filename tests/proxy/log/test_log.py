@@ -12,6 +12,7 @@ import pytest
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import Delete, Put, Txn
+from proxy.log.append.sent import EntryHeader
 from proxy.log.context import LogSettings
 from proxy.log.follow import staleness, watch_guard
 from proxy.log.record import Registered, TreeNotServable
@@ -20,7 +21,7 @@ from proxy.log.upkeep import truncation
 from proxy.log.upkeep.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
-from schema.entry import Kind, encode_forget, encode_level, encode_terms
+from schema.entry import EntryWriter, Kind, encode_forget, encode_level, encode_terms
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
 from tests.proxy.log.trees import Tree
@@ -487,6 +488,20 @@ async def test_a_proxy_that_lacks_an_entry_of_its_own_after_a_load_goes_on_at_on
     await answered([waiting, after])
     assert (waiting.error, after.error) == (ErrorCode.CONNECTION_LOSS, 0)
     assert one.paths() == {"/xafter"}
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+
+
+async def test_a_proxy_whose_next_entry_another_process_has_written_goes_on_at_once(world: World) -> None:
+    """Whoever has the peers' secret can do so. Its clients got no answer, and after a minute it ended."""
+    one, two = await world.pair()
+    old = one.log.incarnation
+    strange = Keyspace("/t").entry(old, one.log.machine.applied[old] + 1)
+    world.store.txn(Txn((), (Put(strange, EntryHeader(0, 0, 0, 0).finish(EntryWriter())),)))
+    await until(lambda: one.log.incarnation != old)
+    reply = one.create(1, "/x")
+    await answered([reply])
+    assert (reply.error, one.stops) == (0, [])
+    await until(lambda: "/x" in two.paths())
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
 
 
