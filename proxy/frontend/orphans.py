@@ -2,9 +2,11 @@
 
 Pure: the clock is an argument, in seconds. `sessions` asks which are due, and returns their CLOSEs. The
 eldest proxy appends these; each younger one would do so a second after the one before it, in case that is
-paused. A second CLOSE does no harm: it names the holder.
+paused: so long after an orphan is due, and after another proxy has last ended one, since very many take a
+while. A second CLOSE does no harm: it names the holder.
 """
 
+import math
 from collections.abc import Callable, Container, Iterator
 
 from proxy.state.machine import Machine
@@ -43,6 +45,7 @@ class Orphans:
         self._machine = machine
         self._orphans: dict[int, _Orphan] = {}
         self._elsewhere: dict[int, float] = {}
+        self._others_ended = -math.inf  # when another proxy was last seen to end an orphan
 
     def __len__(self) -> int:
         return len(self._orphans)
@@ -62,6 +65,8 @@ class Orphans:
             return False
         if orphan.incarnation != incarnation:
             del self._orphans[session_id]
+            if incarnation is None and not orphan.ending:
+                self._others_ended = now
         else:
             orphan.due = max(orphan.due, now + orphan.timeout)
         return True
@@ -123,13 +128,14 @@ class Orphans:
         now, rank = checked()
         for orphan in list(self._orphans.values()):
             session_id = orphan.session_id
-            if now >= orphan.due + rank and not orphan.ending and self._orphans.get(session_id) is orphan:
+            due = max(orphan.due, self._others_ended if rank else -math.inf) + rank
+            if now >= due and not orphan.ending and self._orphans.get(session_id) is orphan:
                 orphan.ending = True
                 yield session_id, orphan.incarnation
                 now, rank = checked()
 
-    def answered(self, session_id: int) -> None:
-        """A CLOSE has its outcome. If the session did not end, it is due again."""
+    def refused(self, session_id: int) -> None:
+        """A CLOSE did not end the session: it is due again."""
         orphan = self._orphans.get(session_id)
         if orphan is not None:
             orphan.ending = False

@@ -40,9 +40,9 @@ from schema.entry import KILLED, Kind, decode_close, encode_close, encode_terms
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
-# So many CLOSEs that this proxy decides on are in the log's outbox at most: clients' requests wait behind
-# them.
-MOST_ENDING = 128
+# So many CLOSEs that this proxy decides on are in the log's outbox at most, for each Txn that may be in
+# flight: clients' requests wait behind them, and an etcd that is far away is to be kept busy.
+ENDING_PER_TXN = 64
 
 
 class SessionConnection(Protocol):
@@ -68,15 +68,16 @@ class ServedSession:
         self.ending = False  # CLOSE was submitted
         self.closed = False  # by its client; of read-only sessions, which the log does not have
 
-    def check_due(self, now: float) -> bool:
+    def check_due(self, now: float, passed: float = 0.0) -> bool:
         """Count what the client has sent and was not read; whether it was silent for the whole timeout.
 
-        What it sends while it is not read from is read soon after, and maybe after the next call.
+        `now`: the time by which it is judged, `passed` seconds ago. What the client sends while it is not read
+        from is read soon after, and maybe after the next call.
         """
         if now - self.heard <= self.timeout_ms / 2000:
             return False
         if self.connection is not None:
-            self.hear_unread(self.connection, now)
+            self.hear_unread(self.connection, now + passed)
         return now - self.heard >= self.timeout_ms / 1000
 
     def hear_unread(self, connection: SessionConnection, now: float) -> None:
@@ -124,6 +125,7 @@ class Sessions:
         self.submit: Callable[[Pending], object] = lambda _pending: None
         self._is_held = False
         self._ending = 0  # CLOSEs that are submitted, and have no outcome
+        self._most_ending = 0
         self._due: Iterator[Pending] = iter(())  # those that follow
         self._by_id: dict[int, ServedSession] = {}
         self.orphans = Orphans(machine)
@@ -340,6 +342,7 @@ class Sessions:
         # first.
         stalled = now - self._checked.at > 3 * self._interval
         self._checked = _Check(now, contact.rank)
+        self._most_ending = ENDING_PER_TXN * contact.window
         # etcd may answer and take no entry, such as the one by which the sessions go on.
         is_refused = now - contact.ended_at > OUTAGE
         if contact.silence > OUTAGE or contact.is_alone or is_refused:
@@ -352,7 +355,7 @@ class Sessions:
             self._due = iter(())
         else:
             self._end_due()
-            if self._ending < MOST_ENDING:  # what was found by an earlier check has its turn first
+            if self._ending < self._most_ending:  # what was found by an earlier check has its turn first
                 self._due = chain(self._silent(), self._orphaned())
                 self._end_due()
         return to_close
@@ -391,7 +394,7 @@ class Sessions:
 
     def _end_due(self) -> None:
         """Submit the CLOSEs that follow, up to the limit."""
-        while self._ending < MOST_ENDING and (pending := next(self._due, None)) is not None:
+        while self._ending < self._most_ending and (pending := next(self._due, None)) is not None:
             self._ending += 1
             self.submit(pending)
 
@@ -405,7 +408,7 @@ class Sessions:
         for session in list(self._by_id.values()):
             if (
                 not session.ending
-                and session.check_due(now)
+                and session.check_due(now, self._time() - now)
                 and session.id not in self._attaching
                 and self._by_id.get(session.id) is session
             ):
@@ -454,8 +457,9 @@ class Sessions:
             self._ended_last = pending.session_id
             if self._ended is not None:
                 self._ended(pending.session_id, "")
-        session = self._by_id.get(pending.session_id)
-        if session is not None:
-            session.ending = False
-        self.orphans.answered(pending.session_id)
+        else:  # one that has ended is gone once the log reports it, which it does next
+            session = self._by_id.get(pending.session_id)
+            if session is not None:
+                session.ending = False
+            self.orphans.refused(pending.session_id)
         self._end_due()

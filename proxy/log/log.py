@@ -145,6 +145,7 @@ class Log:
             why=staleness.why,
             is_alone=staleness.standby.is_silent,
             is_copy=self.is_copy,
+            window=incarnations.appender.window,
             ended_at=incarnations.ended_at,
             is_behind=staleness.is_behind,
         )

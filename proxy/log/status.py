@@ -52,6 +52,7 @@ class Contact(NamedTuple):
     why: str = ""  # it is not RECENT
     is_alone: bool = False  # the standby is silent: nothing can be written, and no session ends
     is_copy: bool = False  # the tree copies another one, so nothing can be written
+    window: int = 1  # how many Txns this proxy may have in flight
     ended_at: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
     is_behind: bool = False  # clients wait until what etcd has delivered is applied
 

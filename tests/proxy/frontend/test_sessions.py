@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.sessions import MOST_ENDING, ServedSession, Sessions, Timeouts
+from proxy.frontend.sessions import ENDING_PER_TXN, ServedSession, Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
 from proxy.log.append.sent import EntryHeader
@@ -24,6 +24,8 @@ from schema.entry import Kind, decode_close, decode_terms
 
 OWN, OTHER, DEAD = "own", "other", "dead"
 LEASE = 5.0
+WINDOW = 2
+MOST_ENDING = ENDING_PER_TXN * WINDOW
 INTERVAL = 0.5
 
 
@@ -98,7 +100,7 @@ class Proxy:
         self.now = now = self.now + INTERVAL if now is None else now
         heard = now if self.silent_since is None else self.silent_since
         self._submitted.clear()
-        for connection in self.sessions.check(Contact(now - heard, heard, LEASE, self.rank)):
+        for connection in self.sessions.check(Contact(now - heard, heard, LEASE, self.rank, window=WINDOW)):
             connection.close()
         return [(pending.session_id, decode_close(pending.body).holder) for pending in self._submitted]
 
@@ -268,6 +270,44 @@ def test_ends_that_fail_do_not_keep_others_from_their_turn(proxy: Proxy, kind: s
     assert proxy.expired == list(range(1, MANY + 1))
 
 
+def test_an_end_is_not_asked_for_again_before_the_log_reports_it(proxy: Proxy) -> None:
+    for session_id in range(1, 201):  # those that are due first come last
+        timeout_ms = 4400 if session_id <= 100 else 4000
+        proxy.attached(OWN, **{f"s{session_id}": timeout_ms})
+        proxy.sessions.began(session_id, timeout_ms)
+    ended = [session_id for session_id, _, _ in proxy.pass_to(104.5)]
+    while proxy.appended:
+        proxy.appended, rest = proxy.appended[:1], proxy.appended[1:]
+        proxy.answer()
+        ended += [pending.session_id for pending in proxy.appended]
+        proxy.appended[:0] = rest
+    assert sorted(ended) == list(range(1, 201))
+
+
+def test_the_farther_etcd_is_the_more_ends_are_on_their_way(proxy: Proxy) -> None:
+    _due_at_once(proxy, "silent")
+    proxy.pass_to(103.5)
+    proxy.now = 104.0
+    proxy.sessions.check(Contact(0.0, 104.0, LEASE, 0, window=8))
+    assert len(proxy.appended) == 8 * ENDING_PER_TXN
+
+
+def test_younger_proxies_leave_orphans_to_one_that_ends_them(proxy: Proxy) -> None:
+    proxy.rank = 1
+    _due_at_once(proxy, "orphaned")
+    for session_id in range(1, 11):
+        assert proxy.pass_to(proxy.now + INTERVAL) == []
+        proxy.now += 0.25
+        del proxy.machine.sessions[session_id]
+        proxy.change(session_id, DEAD, None)
+    stopped = proxy.now
+    (*_, (_, _, began)) = proxy.pass_to(stopped + 1.5)
+    assert stopped + 1 <= began
+    while proxy.appended:  # its own ends are none of the others'
+        proxy.answer()
+    assert proxy.expired == list(range(11, MANY + 1))
+
+
 def test_clients_requests_overtake_ends_that_wait(proxy: Proxy) -> None:
     outbox = Outbox()
     proxy.sessions.submit = outbox.submit
@@ -326,6 +366,17 @@ def test_what_clients_have_sent_since_the_last_check_is_read_before_more_session
         proxy.answer()
     assert len(proxy.expired) == MANY
     assert proxy.check() == []
+
+
+def test_a_silence_is_measured_back_from_the_current_time(proxy: Proxy) -> None:
+    _due_at_once(proxy, "silent")
+    _, connection = proxy.begin(MANY + 1)
+    proxy.pass_to(104.0)
+    connection.quiet = 6.1  # since 103.9
+    proxy.now = 110.0  # the process was paused
+    while proxy.appended:
+        proxy.answer()
+    assert len(proxy.expired) == MANY
 
 
 @pytest.mark.parametrize("trouble", ["outage", "pause", "hold"])
