@@ -71,8 +71,8 @@ class ServedSession:
     def check_due(self, now: float, passed: float = 0.0) -> bool:
         """Count what the client has sent and was not read; whether it was silent for the whole timeout.
 
-        `now`: the time by which it is judged, `passed` seconds ago. What the client sends while it is not read
-        from is read soon after, and maybe after the next call.
+        `now`: the time by which it is judged, `passed` seconds ago. What the client sends while it is not
+        read from is read soon after, and maybe after the next call.
         """
         if now - self.heard <= self.timeout_ms / 2000:
             return False
