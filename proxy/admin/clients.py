@@ -34,15 +34,13 @@ class Clients:
         for connection in list(self._subject.connections):
             yield _connection(connection, brief=brief)
 
-    def reset_connections(self) -> None:
+    def reset_connections(self, pause: Pause) -> None:
         """Start the connections' statistics anew, not the server's (crst: ServerCnxn.resetStats)."""
-        connections = self._subject.connections
-        for connection in connections:
-            connections.received += connection.inbound.count
-            connections.sent += connection.outbound.sent
-            connection.inbound.count = connection.outbound.sent = 0
-            connection.resets += 1
-            connection.latency.reset()
+        for some in pause.batches(self._subject.connections):
+            for connection in some:
+                connection.inbound.count = connection.outbound.sent = 0
+                connection.resets += 1
+                connection.latency.reset()
 
     def session_expiry(self, pause: Pause) -> dict[int, list[int]]:
         """This server's sessions by the time when they expire if their clients stay silent.

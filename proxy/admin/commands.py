@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.guard import Guard, Refused
 from proxy.admin.top import document
-from proxy.options.words import LISTS
+from proxy.options.words import LONG
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
 
@@ -108,9 +108,9 @@ class Commands:
         return sorted({command.names[0] for command in self._by_name.values()})
 
     def is_long(self, name: str) -> bool:
-        """Whether a command's answer has no bound, so that few are to be made at once."""
+        """Whether a command may take long, so that few are to be run at once."""
         command = self._by_name.get(name)
-        return command is not None and not LISTS.isdisjoint(command.names)
+        return command is not None and not LONG.isdisjoint(command.names)
 
     def run(
         self,
@@ -140,8 +140,8 @@ class Commands:
         body = command.run(arguments, pause)
         return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
 
-    def _reset_connections(self, _: Arguments, _pause: Pause) -> Body:
-        self._facts.clients.reset_connections()
+    def _reset_connections(self, _: Arguments, pause: Pause) -> Body:
+        self._facts.clients.reset_connections(pause)
         return {}
 
     def _reset_server(self, _: Arguments, _pause: Pause) -> Body:

@@ -53,6 +53,7 @@ class Facts:
         self.clients = Clients(subject)
         # ZooTrace's default. The mask is kept and reported as in ZooKeeper, but zketcd logs nothing by it.
         self.trace_mask = 306
+        self._packets_before = 0, 0  # received and sent
         self._counted_before = dict.fromkeys(self._counted(), 0)
 
     # -- health --------------------------------------------------------------------------------------------
@@ -145,16 +146,13 @@ class Facts:
 
     def packets(self) -> tuple[int, int]:
         """(received, sent) since the start or the last `srst`."""
-        connections = self.subject.connections
-        received = connections.received + sum(connection.inbound.count for connection in connections)
-        return received, connections.sent + sum(connection.outbound.sent for connection in connections)
+        counters, (received, sent) = self.subject.counters, self._packets_before
+        return counters.received - received, counters.sent - sent
 
     def reset_server(self) -> None:
         """Start the server's statistics anew (srst: ServerStats.reset)."""
-        connections = self.subject.connections
-        received, sent = self.packets()
-        connections.received -= received
-        connections.sent -= sent
+        counters = self.subject.counters
+        self._packets_before = counters.received, counters.sent
         self.subject.latency.reset()
         self._counted_before = self._counted()
 

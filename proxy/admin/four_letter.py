@@ -115,7 +115,7 @@ class Answers(KeeperAnswers):
         yield "Server stats reset.\n"
 
     def _crst(self) -> Iterator[str]:
-        self._facts.clients.reset_connections()
+        self._facts.clients.reset_connections(self._pause)
         yield "Connection stats reset.\n"
 
     # -- settings ------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from proxy.admin.json_text import encode, encode_lines
 from proxy.admin.long_answers import LongAnswers
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.log.slices import SLICE
-from proxy.options.words import KNOWN, LISTS
+from proxy.options.words import KNOWN, LONG
 from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support import descriptors
@@ -183,7 +183,7 @@ class AdminServer:
         def made(pause: Pause) -> list[bytes]:
             return encode_lines("result", self._words.answer(word.encode(), b"", pause) or (), pause)
 
-        if word not in LISTS:
+        if word not in LONG:
             return _whole(HTTPStatus.OK, made(NO_PAUSE))
         async with self._long.place(request):
             return await _sent(request, HTTPStatus.OK, await self._long.make(made, request))

@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self._opening = Opening(loop)
         self.inbound = Inbound(services.max_frame, keeper=services.context.operations.keeper)
         self.inbound.unsampled = services.sampling.skip()
-        self.outbound = Outbound(loop)
+        self.outbound = Outbound(loop, services.counters)
         self.identity = identity = ClientIdentity(
             services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
         )
@@ -286,6 +286,7 @@ class Connection(asyncio.Protocol):
         count = len(frames)
         inbound = self.inbound
         inbound.count += count
+        self.services.counters.received += count
         inbound.unsampled = beyond = inbound.unsampled - count
         if beyond < 0:
             wire = self.order.replies.wire
@@ -499,7 +500,9 @@ class Connection(asyncio.Protocol):
         if frames:
             self._request_session(frames)
         elif broken is not None:
-            self.inbound.count += 1  # before the answer is made, which may include this connection
+            # Before the answer is made, which may include this connection.
+            self.inbound.count += 1
+            self.services.counters.received += 1
             word = word_answer(self.services.answer_word, broken, self._clock)
             if word is not None:
                 self.order.live_through(LifeEvent.WORD)
@@ -518,6 +521,7 @@ class Connection(asyncio.Protocol):
         self._opening.take(request, self._clock.perf_counter_ns())
         self.order.live_through(LifeEvent.REQUEST)
         self.inbound.count += 1
+        services.counters.received += 1
         services.counters.connect_requests += 1
         if wire is None:
             version = request.protocol_version
@@ -745,8 +749,6 @@ class Connections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.received = 0  # packets of closed connections; each open connection counts its own
-        self.sent = 0
         self._open: dict[Connection, None] = {}  # a dict keeps the order in which they were opened
         self.behind: dict[Connection, None] = {}  # their clients do not read
         self.are_frozen = False  # while another process takes over: nothing is read, and nothing taken
@@ -771,8 +773,6 @@ class Connections:
         self.behind.pop(connection, None)
         if connection.admitted:
             self.limits.release(connection.identity.address)
-        self.received += connection.inbound.count
-        self.sent += connection.outbound.sent
         if self.are_draining and not self._open:
             self._all_gone.set()
 

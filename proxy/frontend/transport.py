@@ -18,6 +18,7 @@ from codec.trace_context import TracedFramer
 from proxy.frontend.replies import Wire
 from proxy.frontend.sampling import NEVER
 from proxy.frontend.traced import AnyFramer, MarkingFramer, Traces
+from proxy.support.counters import Counters
 
 #: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
 #: is two milliseconds of work at most.
@@ -87,6 +88,7 @@ class Outbound:
     __slots__ = (
         "_acked",
         "_closing",
+        "_counters",
         "_last_wait",
         "_loop",
         "_socket",
@@ -95,8 +97,9 @@ class Outbound:
         "sent",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, counters: Counters) -> None:
         self._loop = loop
+        self._counters = counters
         self._last_wait: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
         # Closed, but the client may still read the last packets.
@@ -161,8 +164,10 @@ class Outbound:
         if transport is None:
             return
         if packets:
-            self.sent += len(packets)
-            transport.write(packets[0] if len(packets) == 1 else b"".join(packets))
+            count = len(packets)
+            self.sent += count
+            self._counters.sent += count
+            transport.write(packets[0] if count == 1 else b"".join(packets))
         if close:
             # A client that does not read would keep its connection, and all unsent packets, for ever.
             self._last_wait = self._loop.call_later(_LAST_WAIT, transport.abort)

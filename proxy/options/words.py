@@ -9,20 +9,20 @@ from typing import NamedTuple
 class Word(NamedTuple):
     """What is known of a word."""
 
-    #: Its answer is a list without a bound: over HTTP few of these are made at once.
-    is_list: bool = False
+    #: It looks at all clients, or at all they have: over HTTP few of these are answered at once.
+    is_long: bool = False
     #: It is answered also while clients are not served, as ZooKeeper's is without a quorum.
     without_quorum: bool = False
 
 
-_LIST = Word(is_list=True)
+_LONG = Word(is_long=True)
 _ANY_TIME = Word(without_quorum=True)
 ZOOKEEPER = {
     "conf": Word(),
-    "cons": _LIST,
-    "crst": Word(),
+    "cons": _LONG,
+    "crst": _LONG,
     "dirs": Word(),
-    "dump": _LIST,
+    "dump": _LONG,
     "envi": _ANY_TIME,
     "gtmk": _ANY_TIME,
     "hash": Word(),
@@ -31,17 +31,17 @@ ZOOKEEPER = {
     "ruok": _ANY_TIME,
     "srst": Word(),
     "srvr": Word(),
-    "stat": _LIST,
+    "stat": _LONG,
     "stmk": _ANY_TIME,
-    "wchc": _LIST,
-    "wchp": _LIST,
+    "wchc": _LONG,
+    "wchp": _LONG,
     "wchs": Word(),
 }
-# No answer of these is a list without a bound.
+# None of these takes long.
 KEEPER = dict.fromkeys(["apiv", "clrs", "csnp", "ftfl", "lgif", "rcfg", "rclc", "rcvr", "rqld"], _ANY_TIME)
 WORDS = ZOOKEEPER | KEEPER
 KNOWN = frozenset(WORDS)
-LISTS = frozenset(name for name, word in WORDS.items() if word.is_list)
+LONG = frozenset(name for name, word in WORDS.items() if word.is_long)
 ALWAYS = frozenset({"srvr"})
 """zkServer.sh needs it: ZooKeeper answers it whatever its list says."""
 DEFAULT = "srvr,ruok,isro,mntr,dirs,lgif"

@@ -8,7 +8,9 @@ class Counters:
         "auth_failed",
         "connect_requests",
         "notifications",
+        "received",
         "rejected",
+        "sent",
         "sessionless_expired",
         "sessions_expired",
     )
@@ -17,6 +19,8 @@ class Counters:
         self.auth_failed = 0  # authentications that failed: addauth, SASL, commands of the admin port
         self.connect_requests = 0  # of connections that wanted a session
         self.notifications = 0  # watch events sent
+        self.received = 0  # packets of clients
         self.rejected = 0  # connections: too many, or too many bytes before a session
+        self.sent = 0  # packets to clients
         self.sessionless_expired = 0  # connections that never asked for a session
         self.sessions_expired = 0  # ended by this proxy: their clients were silent, or their proxies died

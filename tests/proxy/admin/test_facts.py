@@ -10,6 +10,7 @@ from proxy.admin.facts import OPERATIONS, Facts
 from proxy.log.living import LivingProxies, LivingProxy
 from proxy.log.status import Freshness
 from proxy.state.ops import EXTENDED
+from proxy.state.pause import Lengths, Pause
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.followed import Lag
 from schema.record import Home, ProxyValue
@@ -110,19 +111,28 @@ def test_the_eldest_of_several_proxies_is_the_leader(
     assert leader.get("leader_ip") == (f"host-{proxies[0]}" if leads is not None else None)
 
 
-def test_packets_of_open_and_closed_connections_count() -> None:
+class _Counted(Pause):
+    calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+
+
+def test_resets_of_connections_and_of_the_server() -> None:
     latency = ConnectionLatency(Latency(EXTENDED.updates))
     connections = connected(Connection(latency, received=3, sent=4), Connection(latency, received=1, sent=0))
-    connections.received, connections.sent = 10, 20
     facts = _facts(connections=connections)
-    assert facts.packets() == (14, 24)
-    facts.clients.reset_connections()
+    counters = facts.subject.counters
+    counters.received, counters.sent = 14, 24
+    pause = _Counted(Lengths(every=1))
+    facts.clients.reset_connections(pause)
+    assert pause.calls == 2, "very many are not reset at a stretch"
     assert facts.packets() == (14, 24)
     assert [(one.inbound.count, one.outbound.sent) for one in connections] == [(0, 0), (0, 0)]
-    facts.subject.counters.connect_requests = 5
+    counters.connect_requests = 5
     facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     facts.reset_server()
-    facts.subject.counters.connect_requests += 2
+    counters.connect_requests += 2
     assert facts.packets() == (0, 0)
     monitor = facts.monitor()
     assert (monitor["connection_request_count"], monitor["cnt_readlatency"]) == (2, 0)

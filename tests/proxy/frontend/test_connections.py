@@ -18,17 +18,14 @@ class Fake:
     def __init__(
         self,
         connections: Connections | None = None,
-        received: int = 0,
-        sent: int = 0,
         unread: int = 0,
         address: str = "10.0.0.1",
     ) -> None:
         self.admitted = False
         self.identity = SimpleNamespace(address=address)
         self.services = SimpleNamespace(throttled_log=ThrottledLog(logging.getLogger(__name__)))
-        self.inbound = SimpleNamespace(count=received)
         self.did: list[str] = []
-        self.outbound = SimpleNamespace(sent=sent, unread=unread, abort=lambda: self.did.append("abort"))
+        self.outbound = SimpleNamespace(unread=unread, abort=lambda: self.did.append("abort"))
         self._connections = connections
 
     @property
@@ -93,13 +90,12 @@ def test_a_client_that_is_not_known_yet_counts_in_all_only() -> None:
 
 async def test_a_connection_takes_a_place_and_gives_it_back() -> None:
     connections = _connections(1)
-    first, second = Fake(received=3, sent=4), Fake()
+    first, second = Fake(), Fake()
     assert connections.opened(first.connection)
     assert not connections.opened(second.connection)
     connections.gone(second.connection)
     connections.gone(first.connection)
     assert len(connections) == 0
-    assert (connections.received, connections.sent) == (3, 4)
     assert connections.opened(Fake().connection)
     second.admitted = True  # one that has its place takes no other
     assert connections.opened(second.connection)

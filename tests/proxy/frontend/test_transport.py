@@ -12,6 +12,7 @@ import pytest
 from lab.fakes.connection import FakeLoop, FakeTransport
 from lab.servers import wait_until
 from proxy.frontend.transport import Outbound
+from proxy.support.counters import Counters
 
 _TICK = 0.02  # seconds: the kernel counts in jiffies
 
@@ -19,7 +20,7 @@ _TICK = 0.02  # seconds: the kernel counts in jiffies
 class _Way:
     def __init__(self) -> None:
         self.loop = FakeLoop()
-        self.outbound = Outbound(cast(asyncio.AbstractEventLoop, self.loop))
+        self.outbound = Outbound(cast(asyncio.AbstractEventLoop, self.loop), Counters())
         self.transport = FakeTransport()
         self.outbound.open(self.transport)
 
@@ -63,7 +64,7 @@ def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
     client = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()
     transport = FakeTransport()
-    outbound = Outbound(cast(asyncio.AbstractEventLoop, FakeLoop()))
+    outbound = Outbound(cast(asyncio.AbstractEventLoop, FakeLoop()), Counters())
     assert outbound.measure_silence() == math.inf
     with listener, client, accepted, mock.patch.object(transport, "get_extra_info", {"socket": accepted}.get):
         outbound.open(transport)

@@ -35,6 +35,7 @@ from proxy.options.top import TopOptions
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
+from proxy.state.pause import NO_PAUSE
 from proxy.state.watches import Paths, WatchTable
 
 _TEXTS = st.sets(st.text(max_size=5), max_size=3)
@@ -127,7 +128,7 @@ _PROOF = packet(Xid.AUTH, auth("digest", b"user:word"))
 
 
 def _reset(client: Client) -> Client:
-    Clients(MagicMock(connections=client.host.connections)).reset_connections()
+    Clients(MagicMock(connections=client.host.connections)).reset_connections(NO_PAUSE)
     return client
 
 
