@@ -266,8 +266,6 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes, received: int) -> None:
         """Handle the packets that some bytes, received then, complete."""
-        if self.order.life is _CLOSED:  # by what was found when the turn began
-            return
         try:
             frames, broken = self.inbound.framer.feed(data), None
         except FrameTooLong as error:

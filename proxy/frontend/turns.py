@@ -6,8 +6,9 @@ The rules:
    are not sent, connections with requests wait in `StateGate`. So it is in ZooKeeper, which runs no read
    while it applies a write (CommitProcessor). So they do while this proxy is behind (`log.follow.staleness`):
    what it shows would be too old. Only requests that were taken before that are answered, in their place in
-   the log: they see no older state than when they came. Connect requests and four-letter words show no znode,
-   so they do not wait for this: a proxy that applies a long entry still answers `ruok`.
+   the log: they see no older state than when they came. Connect requests and four-letter words do not wait:
+   a proxy that applies a long entry still answers `ruok`. What words count and list may then be of a request
+   that is half applied, as over HTTP.
 2. One poll can return bytes of thousands of clients, and libuv reads up to 32 buffers of one client in a row.
    So each connection asks before it takes requests (`Gate.admits`). If the time of the turn is over, it
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
@@ -130,8 +131,7 @@ class StateGate(Gate):
     ) -> None:
         """`share`: the time without slow reads after one, as a part of what it has taken.
 
-        `look`: finds out whether the state is too old. It calls `fell_behind` then, or closes all
-        connections.
+        `look`: finds out whether the state is too old, and calls `fell_behind` then. It closes no connection.
         """
         super().__init__(loop, Turn(loop, look), clock)
         self._state = state

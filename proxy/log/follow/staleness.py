@@ -219,16 +219,25 @@ class Staleness:
             self._unanswered_since = asked
 
     def look(self) -> None:
-        """Find out whether this process has stood still. Called before the first request of a turn."""
+        """Find out whether this process has stood still. Called before the first request of a turn.
+
+        Clients wait at once. Whether their connections are closed is decided in a callback of its own: one of
+        them is about to handle what it has received.
+        """
+        if self._has_stood_still():
+            self._wait(is_behind=not self._why_old)
+            asyncio.get_running_loop().call_soon(self._decide)
+
+    def _has_stood_still(self) -> bool:
         now = self._now()
-        has_stood_still, self._ran = now - self._ran > min(self._limit, _STILL), now
-        if has_stood_still:
+        stood_still, self._ran = now - self._ran > min(self._limit, _STILL), now
+        if stood_still:
             self._woke = now
-            self._decide()
+        return stood_still
 
     def judge(self) -> None:
         """Decide, by what was applied since, whether the state is recent."""
-        self.look()
+        self._has_stood_still()
         self._forget_applied()
         self._decide()
 

@@ -164,12 +164,3 @@ def test_the_first_request_after_a_standstill_finds_it() -> None:
     host.look = lambda: host.state_gate.fell_behind(True)
     client.send(packet(3, get("/a")))
     assert client.xids() == []
-
-
-def test_what_was_received_is_not_handled_if_that_look_closes_the_connection() -> None:
-    client = established()
-    client.host.look = client.connection.close
-    client.host.clock.now += 25
-    client.send(packet(3, create("/c")))
-    assert client.transport.closed
-    assert client.host.pending == []

@@ -1,6 +1,7 @@
 """Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
+import math
 import re
 from typing import cast
 from unittest import mock
@@ -282,6 +283,7 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
 async def test_whose_request_took_long_to_apply_is_logged_and_counted(
     own: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr("proxy.log.applier._LONG", math.inf)
     world = World(slice_seconds=0.0)
     world.watches.data.add("/x5", world)
     requests = (OPEN, creation("/y"), _multi(*_MANY))

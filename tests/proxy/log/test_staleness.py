@@ -267,6 +267,19 @@ async def test_a_process_that_has_stood_still_finds_that_at_the_first_request(wo
     assert world.told == ["clients wait", "clients go on"]
 
 
+async def test_who_finds_a_standstill_is_not_closed_amid_what_it_does(world: World) -> None:
+    """A write that had been received was handled after its connection was closed."""
+    for line in ("come a", "deliver", "second"):
+        await world.answer(line.split())
+    await world.tree.create("a", "/1")
+    await world.staleness.ask()  # the stream does not deliver it
+    world.clock.now += 25
+    world.staleness.look()
+    assert world.told == ["clients wait"]
+    await asyncio.sleep(0)
+    assert world.told[1:] == ["clients go on", f"stopped: {module._LATE}"]
+
+
 async def test_it_asks_by_itself(world: World) -> None:
     await world.answer(["come", "a"])
     world.follow()

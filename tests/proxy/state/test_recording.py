@@ -37,12 +37,13 @@ def test_another_kind_of_transaction_goes_on_as_the_one_before() -> None:
     machine.transaction.ttl_nodes_created, machine.transaction.ttl_nodes_deleted = 5, 3
     machine.transaction.deleted_ephemerals = ["/e"]
     machine.transaction.enter("proxy", 5, 0)
+    machine.transaction.paid_at = 7  # which decides outcomes
     for make in (Recording, Transaction):
         machine.use_transaction(make)
         tx = machine.transaction
         assert (type(tx), tx.pause, tx.deleted_ephemerals) == (make, pause, ["/e"])
         assert (tx.sender.incarnation, tx.sender.clock) == ("proxy", 5)
-        assert (tx.ttl_nodes_created, tx.ttl_nodes_deleted) == (5, 3)
+        assert (tx.ttl_nodes_created, tx.ttl_nodes_deleted, tx.paid_at) == (5, 3, 7)
 
 
 def test_changes_of_nodes_say_what_was_and_what_is() -> None:
