@@ -142,6 +142,7 @@ class Server(BaseServer):
         )
         self._serve(source, handshake, tracer)
         self.log.follower.staleness.fell_behind = self.state_gate.fell_behind
+        sessions.submit = self.log.outbox.submit
 
         # Work without which the server cannot continue.
         timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, self._interval)

@@ -28,7 +28,6 @@ class SessionTimer:
         self._read_only = read_only
         self._connections = connections
         self._interval = interval
-        sessions.submit = replicated.outbox.submit
 
     async def run(self) -> None:
         """Check each `interval` seconds, for ever."""

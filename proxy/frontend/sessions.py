@@ -121,8 +121,8 @@ class Sessions:
         self._time = time
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
-        #: Takes the requests that end sessions.
-        self.submit: Callable[[Pending], object] = lambda _pending: None
+        #: Takes the requests that end sessions: the outbox, which is made later.
+        self.submit: Callable[[Pending], object]
         self._is_held = False
         self._ending = 0  # CLOSEs that are submitted, and have no outcome
         self._most_ending = 0

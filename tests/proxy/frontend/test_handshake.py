@@ -56,6 +56,7 @@ class Proxy:
         self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop)
         self.handshake.is_open = True
         connections = Connections(ConnectionLimits(0, 0, Counters()))
+        self.sessions.submit = replicated.outbox.submit
         self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, connections, 0.5)
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
