@@ -73,7 +73,8 @@ class AdminConnection(asyncio.Protocol):
 
     def take(self, data: bytes) -> None:
         """As proxy.support.inflow.Taker."""
-        if self._transport is not None:
+        # aiohttp raises where requests come before their connection is lost in the same turn of the loop.
+        if self._transport is not None and not self._transport.is_closing():
             try:
                 self._inner.data_received(data)
             except Exception as error:  # noqa: BLE001 - `contained` logs it
@@ -192,7 +193,7 @@ class AdminConnections:
         """A middleware, the outermost one: notes what each connection does."""
         connection = self.by_transport.get(request.transport)
         if connection is None:
-            return await handler(request)
+            raise ConnectionResetError("the client has gone")  # the body would raise RuntimeError
         connection.begin(request)
         try:
             return await handler(request)

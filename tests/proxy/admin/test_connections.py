@@ -184,10 +184,36 @@ async def test_a_fault_of_the_parser_ends_one_connection() -> None:
     inner = mock.Mock(asyncio.Protocol)
     inner.data_received.side_effect = ZeroDivisionError
     transport = mock.Mock(asyncio.Transport)
+    transport.is_closing.return_value = False
     connection = AdminConnection(inner, Slot(Counter(), "a"), everything)
     connection.connection_made(transport)
     connection.data_received(b"GET / HTTP/1.1")
     transport.abort.assert_called_once()
+
+
+async def test_what_is_taken_while_the_connection_closes_is_no_request() -> None:
+    """The log had a traceback of aiohttp for each."""
+    loop = asyncio.get_running_loop()
+    raised: list[object] = []
+    loop.set_exception_handler(lambda _, context: raised.append(context))
+    server = web.Server(mock.AsyncMock())
+    transport = mock.Mock(asyncio.Transport)
+    connection = AdminConnection(server(), Slot(Counter(), "a"), AdminConnections())
+    connection.connection_made(transport)
+    await asyncio.sleep(0)  # aiohttp waits for a request from here on
+    transport.is_closing.return_value = True
+    loop.call_soon(connection.connection_lost, None)
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert raised == []
+
+
+async def test_a_request_whose_client_has_gone_is_not_begun() -> None:
+    handler = mock.AsyncMock()
+    with pytest.raises(ConnectionResetError):
+        await AdminConnections().watched(mock.Mock(web.Request, transport=None), handler)
+    handler.assert_not_called()
 
 
 async def test_requests_that_wait_for_others_give_way(caplog: pytest.LogCaptureFixture) -> None:
