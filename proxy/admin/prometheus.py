@@ -177,44 +177,8 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
 
 
 def _of_log(log: LogStatus) -> Iterator[Metric]:
-    stats = log.stats
-    for name, text, value in (
-        ("entries_appended", "log entries that this proxy appended", stats.sent_entries),
-        ("requests_appended", "requests in the entries that this proxy appended", stats.sent_requests),
-        ("bytes_appended", "bytes of the entries that this proxy appended", stats.sent_bytes),
-        ("entries_applied", "log entries of all proxies that this proxy applied", stats.applied_entries),
-        ("requests_applied", "requests in the entries that this proxy applied", stats.applied_requests),
-        ("long_requests", "of these, those that took it longer than a slice of 5 ms", stats.long_requests),
-        ("long_requests_seconds", "time in which it applied these", stats.long_seconds),
-        ("bytes_applied", "bytes of the entries that this proxy applied", stats.applied_bytes),
-        ("entries_resent", "appends sent again because their outcome was unknown", stats.resent),
-        ("combined_txns", "Txns in which this proxy appended entries of several", stats.combined_txns),
-        ("entries_combined", "log entries in these Txns", stats.combined_entries),
-        ("entries_offered", "log entries that this proxy handed to another one", stats.offered_entries),
-        ("offers_refused", "of these, those that it appended itself after all", stats.offers_refused),
-        (
-            "entries_replaced",
-            "entries that etcd refused, replaced by one without the requests that need space",
-            stats.replaced,
-        ),
-        (
-            "reloads",
-            "times that the state was loaded again: it was wrong, or entries that it lacked were truncated",
-            stats.reloads,
-        ),
-        (
-            "digest_disagreements",
-            "entries whose digest differed from this proxy's own",
-            stats.disagreements,
-        ),
-    ):
-        yield CounterMetricFamily(f"zketcd_log_{name}", text, value)
-    yield CounterMetricFamily(
-        "zketcd_incarnations",
-        "incarnations that this process has had: it takes a new one when its lease has ended",
-        stats.incarnations,
-    )
-    yield _counts("zketcd_log_entry_requests", "requests of each appended entry", stats.entry_requests)
+    yield from map(_family, log.stats.metrics())
+    yield _counts("zketcd_log_entry_requests", "requests of each appended entry", log.stats.entry_requests)
     yield GaugeMetricFamily("zketcd_log_txns_in_flight", "appends that etcd has not answered", log.unanswered)
     yield GaugeMetricFamily("zketcd_log_position", "etcd revision of the newest applied entry", log.position)
     yield GaugeMetricFamily(
@@ -430,8 +394,6 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
             gauges.append(("zketcd_etcd_alarms", reported, len(status.errors)))
     for name, text, value in gauges:
         yield GaugeMetricFamily(name, text, value)
-    refused = "requests refused for the reserve, or for the last room"
-    yield CounterMetricFamily("zketcd_growth_refused", refused, log.stats.growth_refused)
     calls = HistogramMetricFamily("zketcd_etcd_call_seconds", "answered calls to etcd", labels=["method"])
     for method, histogram in subject.source.etcd_calls.times.items():
         _add_times(calls, [method], histogram)

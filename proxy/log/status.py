@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proxy.log.living import LivingProxies, Peers
 from proxy.support.latency import Histogram, RoundTrip
+from proxy.support.metrics import PlainMetric
 from schema.followed import Lag
 from schema.record import TreeRecord
 
@@ -80,33 +81,67 @@ class Contact(NamedTuple):
         return Offers.READS if may_be_seen else Offers.NOTHING
 
 
+def _counter(name: str, text: str) -> Any:
+    """A number that only grows, with its name and help on /metrics."""
+    return field(default=0, metadata={"name": f"zketcd_{name}", "help": text})
+
+
 @dataclass(slots=True)
 class Stats:
     """What the log counts since the start of this server. All numbers but `round_trip` only grow."""
 
-    sent_entries: int = 0
-    sent_bytes: int = 0
-    sent_requests: int = 0
+    sent_entries: int = _counter("log_entries_appended", "log entries that this proxy appended")
+    sent_requests: int = _counter("log_requests_appended", "requests in the entries that this proxy appended")
+    sent_bytes: int = _counter("log_bytes_appended", "bytes of the entries that this proxy appended")
+    applied_entries: int = _counter(
+        "log_entries_applied", "log entries of all proxies that this proxy applied"
+    )
+    applied_requests: int = _counter(
+        "log_requests_applied", "requests in the entries that this proxy applied"
+    )
+    long_requests: int = _counter(
+        "log_long_requests", "of these, those that took it longer than a slice of 5 ms"
+    )
+    long_seconds: float = _counter("log_long_requests_seconds", "time in which it applied these")
+    applied_bytes: int = _counter("log_bytes_applied", "bytes of the entries that this proxy applied")
+    resent: int = _counter("log_entries_resent", "appends sent again because their outcome was unknown")
+    combined_txns: int = _counter("log_combined_txns", "Txns in which this proxy appended entries of several")
+    combined_entries: int = _counter("log_entries_combined", "log entries in these Txns")
+    offered_entries: int = _counter(
+        "log_entries_offered", "log entries that this proxy handed to another one"
+    )
+    offers_refused: int = _counter("log_offers_refused", "of these, those that it appended itself after all")
+    replaced: int = _counter(
+        "log_entries_replaced",
+        "entries that etcd refused, replaced by one without the requests that need space",
+    )
+    reloads: int = _counter(
+        "log_reloads",
+        "times that the state was loaded again: it was wrong, or entries that it lacked were truncated",
+    )
+    disagreements: int = _counter(
+        "log_digest_disagreements", "entries whose digest differed from this proxy's own"
+    )
+    incarnations: int = _counter(
+        "incarnations",
+        "incarnations that this process has had: it takes a new one when its lease has ended",
+    )
+    growth_refused: int = _counter(
+        "growth_refused", "requests refused for the reserve of etcd's quota, or for the last room"
+    )
+    applied_cost: int = 0  # of the entries, as `Apply.cost` counts it
     entry_requests: Histogram = field(default_factory=Histogram)  # requests of each entry sent
     round_trip: RoundTrip = field(default_factory=RoundTrip)  # of Txns, by which the window is chosen
-    combined_txns: int = 0  # of this proxy, with entries of several
-    combined_entries: int = 0  # in these Txns
-    offered_entries: int = 0  # of this proxy, handed to another one
-    offers_refused: int = 0  # of these, those that this proxy appended itself after all
-    applied_entries: int = 0  # of all proxies
-    applied_bytes: int = 0
-    applied_requests: int = 0
-    applied_cost: int = 0  # of the entries, as `Apply.cost` counts it
-    long_requests: int = 0  # of all proxies, which took this one more than a slice to apply
-    long_seconds: float = 0.0  # of the slices in which these were applied
-    resent: int = 0  # Txns sent again since their outcome was unknown
-    replaced: int = 0  # own entries, after a refusal; they count as their replacement
-    growth_refused: int = 0  # requests refused while etcd is nearly full
     # Requests of this proxy's clients, by the path of the budget that has refused them.
     throttled: Counter[str] = field(default_factory=Counter)
-    incarnations: int = 0
-    reloads: int = 0  # times that the state was loaded anew
-    disagreements: int = 0  # digests in other proxies' entries that differ from ours
+
+    def metrics(self) -> list[PlainMetric]:
+        """The counters that have a name on /metrics."""
+        return [
+            PlainMetric(each.metadata["name"], "counter", each.metadata["help"], getattr(self, each.name))
+            for each in fields(self)
+            if each.metadata
+        ]
 
 
 class Pressure(NamedTuple):
