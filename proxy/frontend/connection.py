@@ -504,6 +504,7 @@ class Connection(asyncio.Protocol):
             word = word_answer(self.services.answer_word, broken, self._clock)
             if word is not None:
                 self.order.live_through(LifeEvent.WORD)
+                self._opening.stop_timer()
                 self._answer_word(word)
 
     def _request_session(self, frames: list[bytes]) -> None:

@@ -197,6 +197,15 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     assert len(gone.transport.writes) == 1
 
 
+def test_a_word_has_come_in_time_however_long_its_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=0))
+    client = Client()
+    client.connection.data_received(b"dump")
+    assert not client.transport.is_closed()
+    client.loop.wait(opening.SESSIONLESS_TIMEOUT)
+    assert b"".join(client.transport.writes).endswith(b"line 1999\n")
+
+
 def test_few_long_lines_are_made_in_slices() -> None:
     answer = opening.WordAnswer(("w" * 100_000 for _ in range(100)), Slices(seconds=0))
     made: list[int] = []
