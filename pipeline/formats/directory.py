@@ -5,7 +5,7 @@ refuse to read a tree of which a part is lost, unless `repair` allows it by name
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -76,20 +76,18 @@ def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]
 
     Raises BadFile if there is no such directory.
     """
+    return _entries(path, log_path, Path.is_file)
+
+
+def _entries(path: str, log_path: str | None, wanted: Callable[[Path], bool]) -> tuple[list[str], list[str]]:
     folder = _version_folder(path)
     log_folder = _version_folder(log_path) if log_path else folder
-    snapshots = _by_zxid(folder, snapshot.zxid_of)
-    return snapshots, _by_zxid(log_folder, log.zxid_of)
+    return _by_zxid(folder, snapshot.zxid_of, wanted), _by_zxid(log_folder, log.zxid_of, wanted)
 
 
-def _passed_over(folders: Iterable[Path]) -> list[str]:
-    """The entries named like a snapshot or a log that are not files."""
-    return [
-        f"{other}: is no file, and is passed over"
-        for folder in sorted(set(folders))
-        for other in sorted(folder.iterdir())
-        if not other.is_file() and {snapshot.zxid_of(other.name), log.zxid_of(other.name)} != {None}
-    ]
+def _is_no_file(entry: Path) -> bool:
+    """Whether it is a directory, a pipe, or a link to nowhere."""
+    return not entry.is_file()
 
 
 def survey(
@@ -107,10 +105,13 @@ def survey(
     over the bytes of the snapshot and of the logs after it. Raises BadFile.
     """
     snapshots, logs = files(path, log_path)
+    no_snapshots, no_logs = _entries(path, log_path, _is_no_file)
     if upto is not None:
         snapshots = [file for file in snapshots if _zxid(file) <= upto]
-        logs = [file for file in logs if (log.zxid_of(Path(file).name) or 0) <= upto]
+        logs, no_logs = ([each for each in some if _log_zxid(each) <= upto] for some in (logs, no_logs))
     file, checked, rejected = _choose(path, snapshots, chosen, upto)
+    if chosen is None:
+        rejected += [Rejected(other, f"{other}: is no file") for other in no_snapshots]
     zxid = _zxid(file)
     with opened(file) as source:
         sessions = SnapshotReader(source, file).head().sessions
@@ -118,7 +119,7 @@ def survey(
     state = _LogState(zxid, repair, notes)
     counting = _counting(logs, zxid)
     read = tuple(state.read(name, last=name is counting[-1], upto=upto) for name in counting)
-    notes += _passed_over((_version_folder(path), _version_folder(log_path or path)))
+    state.check_present(no_logs, _counting(sorted([*logs, *no_logs], key=_log_zxid), zxid))
     for other in rejected:
         if _zxid(other.file) > state.zxid and upto is None:
             raise BadFile(
@@ -372,6 +373,15 @@ class _LogState:
                 raise flaw
             self._notes.append(str(flaw))
 
+    def check_present(self, no_files: list[str], counting: list[str]) -> None:
+        """A log that counts has to be a file. Raises BadFile."""
+        for file in no_files:
+            if file in counting:
+                flaw = BadFile(file, None, "is no file, so the transactions of this log are missing")
+                if GAP not in self._repair:
+                    raise flaw
+                self._notes.append(str(flaw))
+
     def check_complete(self, snapshot: str, checked: Checked, any_logs: bool) -> None:
         """Compare the snapshot's trailers with the logs. Raises BadFile.
 
@@ -439,7 +449,7 @@ def _counting(logs: list[str], zxid: int) -> list[str]:
     """The logs with transactions after `zxid`: the last one whose name is not above it, and later ones."""
     start = 0
     for position, file in enumerate(logs):
-        if (log.zxid_of(Path(file).name) or 0) <= zxid + 1:
+        if _log_zxid(file) <= zxid + 1:
             start = position
     return logs[start:]
 
@@ -458,11 +468,11 @@ def _version_folder(path: str) -> Path:
     return folder
 
 
-def _by_zxid(folder: Path, zxid_of: Callable[[str], int | None]) -> list[str]:
+def _by_zxid(folder: Path, zxid_of: Callable[[str], int | None], wanted: Callable[[Path], bool]) -> list[str]:
     found = [
         (zxid, str(file))
         for file in folder.iterdir()
-        if (zxid := zxid_of(file.name)) is not None and file.is_file()
+        if (zxid := zxid_of(file.name)) is not None and wanted(file)
     ]
     return [file for _, file in sorted(found)]
 
@@ -471,6 +481,10 @@ def _zxid(file: str) -> int:
     zxid = snapshot.zxid_of(Path(file).name)
     assert zxid is not None
     return zxid
+
+
+def _log_zxid(file: str) -> int:
+    return log.zxid_of(Path(file).name) or 0
 
 
 def _raw(path: str) -> bytes:

@@ -1,8 +1,10 @@
 """Directories: the samples of real servers, and everything that can be wrong with one."""
 
+import os
 import shutil
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -334,10 +336,24 @@ def test_the_end_of_a_session_takes_nodes_along_that_it_does_not_name(tmp_path: 
     assert found.sessions == ()
 
 
-@pytest.mark.parametrize("name", ["snapshot.300", "log.300"])
-def test_a_directory_that_is_named_like_a_file_is_passed_over_and_reported(tmp_path: Path, name: str) -> None:
-    write_snapshot(tmp_path / "version-2", 5, [node("/", 0)])
-    (tmp_path / "version-2" / name).mkdir()
-    found = directory.survey(str(tmp_path))
-    assert found.last_zxid == 5
-    assert f"{tmp_path}/version-2/{name}: is no file, and is passed over" in found.notes
+@pytest.mark.parametrize("how", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_is_named_like_a_file_and_is_none_is_lost(tmp_path: Path, how: Callable[[Path], None]) -> None:
+    """ZooKeeper does not start on such a log. The tree without its transactions was imported."""
+    folder = tmp_path / "version-2"
+    write_snapshot(folder, 5, [node("/", 0)])
+    how(folder / "log.6")
+    with pytest.raises(BadFile, match=r"log\.6: is no file, so the transactions of this log are missing"):
+        directory.survey(str(tmp_path))
+    assert directory.survey(str(tmp_path), repair=frozenset({GAP})).last_zxid == 5
+    assert directory.survey(str(tmp_path), upto=5).last_zxid == 5
+    (folder / "log.6").rename(folder / "snapshot.300")
+    with pytest.raises(BadFile, match=r"snapshot\.300: is not usable .*is no file"):
+        directory.survey(str(tmp_path))
+    assert directory.survey(str(tmp_path), chosen="snapshot.5").last_zxid == 5
+
+
+def test_a_log_of_before_the_snapshot_may_be_no_file(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 5, [node("/", 0)])
+    write_log(tmp_path, [transaction(5, OpCode.SET_DATA, "/")])
+    (tmp_path / "log.1").mkdir()
+    assert directory.survey(str(tmp_path)).last_zxid == 5
