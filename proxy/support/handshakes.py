@@ -6,6 +6,7 @@ one ends after two seconds.
 """
 
 import asyncio
+import select
 import socket
 import ssl
 from collections import deque
@@ -77,7 +78,11 @@ class Handshakes:
             client, turn = waiting.popleft()
             if waiting:
                 self._waiting[address] = waiting  # as the last one
-            if not turn.done():
+            if turn.done():
+                continue
+            if _has_gone(client):
+                turn.set_exception(ConnectionResetError("the client has gone"))
+            else:
                 self._under_way[client] = self._loop.time()
                 turn.set_result(None)
         if len(self._under_way) < _MOST:
@@ -94,6 +99,13 @@ class Handshakes:
                     with suppress(OSError):  # it has gone meanwhile
                         client.shutdown(socket.SHUT_RDWR)  # TLS reports it, also if it is done just now
             self._timer = self._loop.call_later(_SECONDS / 10, self._end_the_longest)
+
+
+def _has_gone(client: socket.socket) -> bool:
+    """Whether a client has closed its side, also behind what it has sent."""
+    poll = select.poll()
+    poll.register(client, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 async def until_readable(client: socket.socket) -> None:

@@ -108,3 +108,15 @@ async def test_one_that_takes_long_ends_while_others_wait(
     world.ends["0"].set()
     await until(lambda: world.begun == ["0", "1", "2"])
     assert not world.is_shut("2")
+
+
+async def test_none_begins_with_a_client_that_has_gone(world: World) -> None:
+    """Its certificate's signature takes milliseconds, and another client may have the place."""
+    gone, peer = socket.socketpair()
+    peer.send(b"hello")
+    peer.close()
+    world.clients[gone] = "gone"
+    context: Any = None
+    with pytest.raises(ConnectionResetError):
+        await world.handshakes.accept(gone, "flood", asyncio.Protocol, context, 0.0)
+    assert world.begun == []
