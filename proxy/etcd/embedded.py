@@ -244,6 +244,10 @@ class EmbeddedEtcd:
                 start_new_session=True,
                 env=_environment(),
             )
+        except OSError as error:
+            raise EmbeddedEtcdError(
+                f"{sys.executable} cannot be run in {self._sockets}, to start etcd: {error.strerror or error}"
+            ) from None
         finally:
             os.close(log)
 

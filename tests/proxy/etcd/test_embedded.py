@@ -168,6 +168,15 @@ async def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
         await etcd.start()
 
 
+async def test_a_python_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop's error has no file name."""
+    python = tmp_path / "python"
+    python.touch(0o600)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(EmbeddedEtcdError, match=f"{python} cannot be run"):
+        await EmbeddedEtcd(tmp_path, binary=Binary("etcd", "3.6.0", trial_only=False)).start()
+
+
 async def test_an_etcd_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     bad = script(tmp_path / "bin", "echo 'the disk is on fire' >&2; exit 3")
     etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(bad), "3.4.23", False))
