@@ -354,10 +354,11 @@ def test_a_healthy_day_fires_nothing(tmp_path: Path) -> None:
     assert _fired(tmp_path, _written(series, end, 60), end, 60, looks=300) == set()
 
 
-@pytest.mark.parametrize("found_meanwhile", [0, 1])
+@pytest.mark.parametrize("found_meanwhile", [0, 1, -1])
 def test_digests_that_disagreed_before_prometheus_was_away_are_no_news(
     tmp_path: Path, found_meanwhile: int
 ) -> None:
+    """A count below the former one is that of another process, which has found them."""
     back = _BEGIN + 30 * _MINUTE
 
     def count(at: int) -> float | None:
