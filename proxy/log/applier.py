@@ -381,9 +381,10 @@ class Applier:
         seconds = self.worker.finished_step()
         self._stats.long_requests += 1
         self._stats.long_seconds += seconds
+        transaction, kind = self._machine.transaction, request.kind
+        # The next request may have the same zxid.
+        (zxid, changes), transaction.many = transaction.many, (0, 0)
         if seconds >= _LONG:
-            transaction, kind = self._machine.transaction, request.kind
-            zxid, changes = transaction.many
             self._throttled_log.warn(
                 "applying took long: %s of session 0x%x took %d ms, with %s changes and %d watch events",
                 constant_name(request.opcode) if kind == Kind.CLIENT else Kind(kind).name,

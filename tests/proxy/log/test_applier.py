@@ -304,6 +304,7 @@ async def test_whose_request_took_long_to_apply_is_logged_and_counted(
     assert re.fullmatch(
         "applying took long: MULTI of session 0x2 took [0-9]+ ms, with 600 changes and 0 watch events", line
     )
+    assert world.machine.transaction.many == (0, 0), "an ATTACH behind it has the same zxid"
 
 
 async def test_a_search_that_is_refused_for_what_others_searched_is_reported(
