@@ -76,7 +76,7 @@ class Subject:
 
     def session_due(self) -> Iterator[tuple[int, float]]:
         """The sessions of this proxy, each with the monotonic time at which it expires in silence."""
-        return ((session.id, session.heard + session.timeout_ms / 1000) for session in self.sessions)
+        return ((session.id, session.due) for session in self.sessions)
 
     @property
     def contact(self) -> Contact:

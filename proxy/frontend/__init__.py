@@ -34,6 +34,7 @@ its session,
 
 sessions        when sessions begin, continue and end (pure)
 orphans         those whose proxy died (pure)
+due             which of very many may be due (pure)
 handshake       from a connect request to a session
 session_timer   calls periodically what ends sessions and closes connections
 read_only       sessions while etcd is out of reach

@@ -252,6 +252,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
         self.order.replies.is_paused = True
+        self.outbound.measure_silence()  # what it takes from here on counts
         self.services.connections.behind[self] = None
         self.regulate()
         self._weigh()
@@ -432,10 +433,12 @@ class Connection(asyncio.Protocol):
 
     def regulate(self) -> None:
         """Read from the client, or do not: something has changed on which that depends."""
-        if self._may_read:
-            self.outbound.resume_reading()
-        else:
+        if not self._may_read:
             self.outbound.pause_reading()
+        elif self.outbound.reading_paused:
+            if self.session is not None:
+                self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
+            self.outbound.resume_reading()
 
     @property
     def _may_read(self) -> bool:
@@ -660,8 +663,6 @@ class Connection(asyncio.Protocol):
 
     def thaw(self) -> None:
         """Continue: the server's connections are not frozen any more."""
-        if self.session is not None:
-            self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         if self.order.life is _OPENING and not self._opening.is_timed:
             self._opening.wait(SESSIONLESS_TIMEOUT, self._give_up)
         self.regulate()
@@ -704,7 +705,7 @@ class Connection(asyncio.Protocol):
             timeout_ms=0 if session is None else session.timeout_ms,
             identities=identity.identities,
             since=self.since,
-            due=self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
+            due=self._opening.due if session is None else session.due,
             received=self.inbound.count,
             sent=self.outbound.sent,
             outstanding=self.order.queue.count,

@@ -7,10 +7,13 @@ while. A second CLOSE does no harm: it names the holder.
 """
 
 import math
-from collections.abc import Callable, Container, Iterator
+from collections import deque
+from collections.abc import Container
 
+from proxy.frontend.due import DueQueue
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
+from proxy.state.pause import Pause
 
 # Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
 # (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
@@ -25,13 +28,14 @@ def wait_of_others(timeout: float, lease: float) -> float:
     return max(_CARRY_OVER, timeout - lease)
 
 
-class _Orphan:
+class Orphan:
     """A session whose proxy died."""
 
-    __slots__ = ("due", "ending", "incarnation", "session_id", "timeout")
+    __slots__ = ("due", "ending", "id", "incarnation", "second", "timeout")
 
     def __init__(self, session_id: int, incarnation: str, timeout: float, due: float) -> None:
-        self.session_id = session_id
+        self.id = session_id
+        self.second = -1
         self.incarnation = incarnation
         self.timeout = timeout
         self.due = due  # when the eldest proxy ends it
@@ -43,7 +47,9 @@ class Orphans:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._orphans: dict[int, _Orphan] = {}
+        self._orphans: dict[int, Orphan] = {}
+        self._due: DueQueue[Orphan] = DueQueue()
+        self._reached: deque[Orphan] = deque()  # those that may be due, in turn
         self._elsewhere: dict[int, float] = {}
         self._others_ended = -math.inf  # when another proxy was last seen to end an orphan
 
@@ -64,7 +70,7 @@ class Orphans:
         if orphan is None:
             return False
         if orphan.incarnation != incarnation:
-            del self._orphans[session_id]
+            self._remove(orphan)
             if incarnation is None and not orphan.ending:
                 self._others_ended = now
         else:
@@ -73,10 +79,14 @@ class Orphans:
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""
-        for session_id in [
-            each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
-        ]:
-            del self._orphans[session_id]
+        pause = self._machine.transaction.pause
+        orphans = pause.each(self._orphans.values())
+        for orphan in pause.each([each for each in orphans if each.incarnation == incarnation]):
+            self._remove(orphan)
+
+    def _remove(self, orphan: Orphan) -> None:
+        del self._orphans[orphan.id]
+        self._due.remove(orphan)
 
     def proxy_gone(self, incarnation: str, lease: float, now: float) -> None:
         """The key of another proxy was deleted. Pauses: there may be many sessions.
@@ -91,16 +101,17 @@ class Orphans:
                 came = self._elsewhere.get(session_id)
                 if came is not None:
                     due = max(due, came + timeout)
-                self._orphans[session_id] = _Orphan(session_id, incarnation, timeout, due)
+                orphan = self._orphans[session_id] = Orphan(session_id, incarnation, timeout, due)
+                self._due.file(orphan, due)
 
-    def loaded(self, own: Container[str], living: Container[str], now: float) -> None:
+    def loaded(self, own: Container[str], living: Container[str], now: float, pause: Pause) -> None:
         """The state was loaded. `own`: incarnations of this proxy; `living`: of all that live.
 
         Sessions of dead proxies get their whole timeout; those that are already orphans have what they had.
         Sessions of living proxies get it if these die soon: they may have moved there just before.
         """
-        orphans: dict[int, _Orphan] = {}
-        for session_id, session in self._machine.sessions.items():
+        orphans: dict[int, Orphan] = {}
+        for session_id, session in pause.each(self._machine.sessions.items()):
             incarnation = session.incarnation
             if incarnation in own:
                 continue
@@ -110,32 +121,41 @@ class Orphans:
             known = self._orphans.get(session_id)
             if known is None or known.incarnation != incarnation:
                 timeout = session.timeout_ms / 1000
-                known = _Orphan(session_id, incarnation, timeout, now + timeout)
+                known = Orphan(session_id, incarnation, timeout, now + timeout)
             orphans[session_id] = known
         self._orphans = orphans
+        self._due = DueQueue()
+        self._reached.clear()
+        for orphan in pause.each(orphans.values()):
+            self._due.file(orphan, orphan.due)
 
     def start_anew(self, now: float) -> None:
         """etcd answers again, or the standby: every orphan has its whole timeout again."""
         for orphan in self._orphans.values():
             orphan.due = now + orphan.timeout
 
-    def due(self, checked: Callable[[], tuple[float, int]]) -> Iterator[tuple[int, str]]:
-        """The sessions that this proxy ends, each with its former holder.
+    def reach(self, now: float, rank: int) -> None:
+        """Those that may be due by now have their turn. `rank`: this proxy's; 0 is the eldest."""
+        self._reached += self._due.take(now - rank)
 
-        Each is judged when its turn comes. `checked` returns the time by which it is judged, and this proxy's
-        rank: 0 for the eldest.
-        """
-        now, rank = checked()
-        for orphan in list(self._orphans.values()):
-            session_id = orphan.session_id
-            due = max(orphan.due, self._others_ended if rank else -math.inf) + rank
-            if now >= due and not orphan.ending and self._orphans.get(session_id) is orphan:
-                orphan.ending = True
-                yield session_id, orphan.incarnation
-                now, rank = checked()
+    def has_next(self, now: float, rank: int) -> bool:
+        """Whether this proxy is to judge one that may be due: no other one is at work."""
+        return bool(self._reached) and (not rank or now >= self._others_ended + rank)
+
+    def next_due(self, now: float, rank: int) -> Orphan | None:
+        """Judge one whose turn it is; returns it if it is due, and is to be ended."""
+        orphan = self._reached.popleft()
+        if self._orphans.get(orphan.id) is not orphan or orphan.ending:
+            return None
+        if now < orphan.due + rank:
+            self._due.file(orphan, orphan.due)
+            return None
+        orphan.ending = True
+        return orphan
 
     def refused(self, session_id: int) -> None:
         """A CLOSE did not end the session: it is due again."""
         orphan = self._orphans.get(session_id)
         if orphan is not None:
             orphan.ending = False
+            self._due.file(orphan, orphan.due)

@@ -34,6 +34,8 @@ class SessionTimer:
         while True:
             await asyncio.sleep(self._interval)
             self.check()
+            while self._sessions.end_due():  # noqa: ASYNC110 - it does not wait: this is work in slices
+                await asyncio.sleep(0)
 
     def check(self) -> None:
         """End sessions and close connections that are due; continue with clients that waited."""

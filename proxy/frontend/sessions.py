@@ -20,18 +20,19 @@ With T a session's timeout and L the time of its proxy's lease, which that proxy
 
 import logging
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
 from codec.longs import hex64
+from proxy.frontend.due import DueQueue
 from proxy.frontend.orphans import Orphans, wait_of_others
 from proxy.log.append.pending import Callback, CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import hash_of
 from proxy.support import probe
 from proxy.support.counters import Counters
@@ -43,6 +44,7 @@ PASSWORD_BYTES = 16
 # So many CLOSEs that this proxy decides on are in the log's outbox at most, for each Txn that may be in
 # flight: clients' requests wait behind them, and an etcd that is far away is to be kept busy.
 ENDING_PER_TXN = 64
+_JUDGED_AT_ONCE = 512  # sessions that may be due: about a millisecond
 
 
 class SessionConnection(Protocol):
@@ -58,10 +60,11 @@ class SessionConnection(Protocol):
 class ServedSession:
     """A session whose client this proxy serves, or may serve again; the state has the rest of it."""
 
-    __slots__ = ("closed", "connection", "ending", "heard", "id", "timeout_ms")
+    __slots__ = ("closed", "connection", "ending", "heard", "id", "second", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
+        self.second = -1  # of `due.Filed`
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
@@ -71,14 +74,16 @@ class ServedSession:
     def check_due(self, now: float, passed: float = 0.0) -> bool:
         """Count what the client has sent and was not read; whether it was silent for the whole timeout.
 
-        `now`: the time by which it is judged, `passed` seconds ago. What the client sends while it is not
-        read from is read soon after, and maybe after the next call.
+        `now`: the time by which it is judged, `passed` seconds ago.
         """
-        if now - self.heard <= self.timeout_ms / 2000:
-            return False
-        if self.connection is not None:
+        if now >= self.due and self.connection is not None:
             self.hear_unread(self.connection, now + passed)
-        return now - self.heard >= self.timeout_ms / 1000
+        return now >= self.due
+
+    @property
+    def due(self) -> float:
+        """When the session ends if nothing more is heard of its client."""
+        return self.heard + self.timeout_ms / 1000
 
     def hear_unread(self, connection: SessionConnection, now: float) -> None:
         """Count what the client has sent and was not read."""
@@ -126,7 +131,9 @@ class Sessions:
         self._is_held = False
         self._ending = 0  # CLOSEs that are submitted, and have no outcome
         self._most_ending = 0
-        self._due: Iterator[Pending] = iter(())  # those that follow
+        self._due: DueQueue[ServedSession] = DueQueue()
+        self._reached: deque[ServedSession] = deque()  # those that may be due, in turn
+        self._may_end = False  # sessions, until the next check
         self._by_id: dict[int, ServedSession] = {}
         self.orphans = Orphans(machine)
         # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
@@ -233,11 +240,17 @@ class Sessions:
         now = self._time()
         session = self._by_id.get(session_id)
         if session is None:
-            session = self._by_id[session_id] = ServedSession(session_id, timeout_ms, now)
-        elif session.connection is not None:
+            return self._serve(session_id, timeout_ms, now)
+        if session.connection is not None:
             session.connection.close()
         session.timeout_ms = timeout_ms
         session.heard = now
+        self._due.file(session, session.due)
+        return session
+
+    def _serve(self, session_id: int, timeout_ms: int, now: float) -> ServedSession:
+        session = self._by_id[session_id] = ServedSession(session_id, timeout_ms, now)
+        self._due.file(session, session.due)
         return session
 
     # -- reports of the log ----------------------------------------------------------------------------------
@@ -285,7 +298,7 @@ class Sessions:
             # The session is known, except if a load has skipped the answer to the client's connect request.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
-                self._by_id[session_id] = ServedSession(session_id, attached.timeout_ms, now)
+                self._serve(session_id, attached.timeout_ms, now)
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
@@ -294,6 +307,7 @@ class Sessions:
             if was_orphan and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
             return
+        self._due.remove(session)
         if incarnation is not None:
             log.info("session %s: continued at proxy %s", hex64(session_id), incarnation)
         elif change.reason.startswith(KILLED):
@@ -322,16 +336,17 @@ class Sessions:
         if incarnation not in self._own:  # else this proxy lives, and carries its sessions over
             self.orphans.proxy_gone(incarnation, 0 if self._outage else lease, self._time())
 
-    def loaded(self, living: Container[str]) -> None:
+    def loaded(self, living: Container[str], pause: Pause = NO_PAUSE) -> None:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
 
         A newly elected leader of ZooKeeper does the same. Sessions that are already orphans remain orphans.
+        `pause`: for work that changes the state.
         """
         now = self._time()
-        for session_id, session in self._machine.sessions.items():
+        for session_id, session in pause.each(self._machine.sessions.items()):
             if session.incarnation in self._own and session_id not in self._by_id:
-                self._by_id[session_id] = ServedSession(session_id, session.timeout_ms, now)
-        self.orphans.loaded(self._own, living, now)
+                self._serve(session_id, session.timeout_ms, now)
+        self.orphans.loaded(self._own, living, now, pause)
 
     # -- periodic checks -------------------------------------------------------------------------------------
 
@@ -351,19 +366,17 @@ class Sessions:
             self._outage = False
             self._start_anew(now)
         to_close = self._to_close(now, contact)
-        if stalled or self._outage or self._is_held:
-            self._due = iter(())
-        else:
-            self._end_due()
-            if self._ending < self._most_ending:  # what was found by an earlier check has its turn first
-                self._due = chain(self._silent(), self._orphaned())
-                self._end_due()
+        self._may_end = not (stalled or self._outage or self._is_held)
+        if self._may_end:
+            self._reached += self._due.take(now)
+            self.orphans.reach(*self._checked)
+            self.end_due()
         return to_close
 
     def hold(self) -> None:
         """End no session until `release`: the requests without an outcome are waited for."""
         self._is_held = True
-        self._due = iter(())
+        self._may_end = False
 
     def release(self) -> None:
         """End sessions from the next check on."""
@@ -392,38 +405,51 @@ class Sessions:
             log.warning("%s: closing the connections of %d sessions", why, len(to_close))
         return to_close
 
-    def _end_due(self) -> None:
-        """Submit the CLOSEs that follow, up to the limit."""
-        while self._ending < self._most_ending and (pending := next(self._due, None)) is not None:
-            self._ending += 1
-            self.submit(pending)
+    def end_due(self) -> bool:
+        """Submit the CLOSEs of those that are due, some at a time; returns whether more are to be judged now.
 
-    def _silent(self) -> Iterator[Pending]:
-        """The CLOSEs of sessions whose clients are silent.
-
-        A session is judged when its turn comes, since its client may have come back, and by the time of the
-        last check: what clients have sent since then may not be read yet.
+        Each is judged when its turn comes, since its client may have come back, and by the time of the last
+        check: what clients have sent since then may not be read yet.
         """
-        now = self._checked.at
-        for session in list(self._by_id.values()):
-            if (
-                not session.ending
-                and session.check_due(now, self._time() - now)
-                and session.id not in self._attaching
-                and self._by_id.get(session.id) is session
-            ):
-                session.ending = True
-                holder = self.incarnation
-                probe.current.closing(session.id, holder)
-                yield self._close(session.id, "its client was silent", holder)
-                now = self._checked.at
+        for _ in range(_JUDGED_AT_ONCE):
+            if not self._may_end or self._ending >= self._most_ending:
+                return False
+            if self._reached:
+                pending = self._end_of_silent(self._reached.popleft())
+            elif self.orphans.has_next(*self._checked):
+                pending = self._end_of_orphan()
+            else:
+                return False
+            if pending is not None:
+                self._ending += 1
+                self.submit(pending)
+        return True
 
-    def _orphaned(self) -> Iterator[Pending]:
-        """The CLOSEs of orphans, judged in the same way."""
-        for session_id, holder in self.orphans.due(lambda: self._checked):
-            gone = holder and f"proxy {holder} is gone"
-            reason = gone or "its client has not come since the tree was moved or loaded"
-            yield self._close(session_id, reason, holder)
+    def _end_of_silent(self, session: ServedSession) -> Pending | None:
+        """The CLOSE of a session, if it is due."""
+        if session.ending or self._by_id.get(session.id) is not session:
+            return None
+        now, due = self._checked.at, session.due
+        if due > now:  # mostly: its client was heard
+            self._due.file(session, due)
+            return None
+        if session.id in self._attaching or not session.check_due(now, self._time() - now):
+            self._due.file(session, max(session.due, now + self._interval))
+            return None
+        session.ending = True
+        holder = self.incarnation
+        probe.current.closing(session.id, holder)
+        return self._close(session.id, "its client was silent", holder)
+
+    def _end_of_orphan(self) -> Pending | None:
+        """The CLOSE of an orphan, if it is due."""
+        orphan = self.orphans.next_due(*self._checked)
+        if orphan is None:
+            return None
+        holder = orphan.incarnation
+        gone = holder and f"proxy {holder} is gone"
+        reason = gone or "its client has not come since the tree was moved or loaded"
+        return self._close(orphan.id, reason, holder)
 
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
         """The request of an administrator to end a session, as `end`.
@@ -461,5 +487,6 @@ class Sessions:
             session = self._by_id.get(pending.session_id)
             if session is not None:
                 session.ending = False
+                self._due.file(session, session.due)
             self.orphans.refused(pending.session_id)
-        self._end_due()
+        self.end_due()

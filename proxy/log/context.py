@@ -9,7 +9,7 @@ from proxy.options import defaults
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
-from proxy.state.pause import LENGTHS, Lengths
+from proxy.state.pause import LENGTHS, NO_PAUSE, Lengths, Pause
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
@@ -87,5 +87,5 @@ class SessionKeeper(Protocol):
     def proxy_gone(self, incarnation: str, lease: float) -> None:
         """A proxy's key is gone: it stopped, or died. `lease`: its seconds, as `schema.record.ProxyValue`."""
 
-    def loaded(self, living: Container[str]) -> None:
+    def loaded(self, living: Container[str], pause: Pause = NO_PAUSE) -> None:
         """The state was loaded, at the start or again. `living`: the living incarnations."""

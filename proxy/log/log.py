@@ -43,6 +43,7 @@ from proxy.log.status import Contact, LogStatus
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.outcome import Disagreement
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.watches import WatchTable
 from proxy.support import probe
 from proxy.support.rates import rates_text
@@ -412,12 +413,12 @@ class Log:
         if restored:
             self._begin_epoch(zxid)
         self.incarnations.appender.make_room()
-        self._loaded()
+        self._loaded(self.applier.worker)
 
-    def _loaded(self) -> None:
+    def _loaded(self, pause: Pause = NO_PAUSE) -> None:
         # Proxies that came since the former state are delivered after that was freed, which can take long.
         living = {proxy.incarnation for proxy in self.living}
-        self._sessions.loaded(living | self.follower.order.living.keys())
+        self._sessions.loaded(living | self.follower.order.living.keys(), pause)
 
     def _clock_changed(self, name: str, peer: Peer) -> None:
         """The clock of another proxy begins or ceases to differ from ours."""

@@ -109,14 +109,14 @@ def forgettable(machine: Machine, living: Collection[str], truncated: Mapping[st
 
     `truncated` are the numbers of the previous snapshot's state.
     """
-    holding = {session.incarnation for session in machine.sessions.values()}
-    return sorted(
+    over = {
         incarnation
         for incarnation, number in machine.applied.items()
-        if incarnation not in living
-        and incarnation not in holding
-        and truncated.get(incarnation, 0) >= number
-    )
+        if incarnation not in living and truncated.get(incarnation, 0) >= number
+    }
+    if over:  # mostly there is none: there may be very many sessions
+        over -= {session.incarnation for session in machine.sessions.values()}
+    return sorted(over)
 
 
 async def drop_incarnation(etcd: Etcd, keys: Keyspace, incarnation: str, applied: int) -> bool:

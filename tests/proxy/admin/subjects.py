@@ -80,6 +80,10 @@ class Session(NamedTuple):
     timeout_ms: int = 4000
     heard: float = 96.0
 
+    @property
+    def due(self) -> float:
+        return self.heard + self.timeout_ms / 1000
+
 
 _FACTS = ConnectionFacts(
     address="127.0.0.1",

@@ -261,11 +261,21 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
         assert client.connection.measure_silence() == 0.0
 
 
+def test_what_was_not_read_counts_when_it_is_read_again(client: Client) -> None:
+    """It is read in a later turn, maybe after the next look at the sessions that are due."""
+    client.connection.pause_writing()
+    client.loop.now += 3.9
+    client.connection.resume_writing()
+    client.loop.run()
+    assert client.transport.is_read()
+    assert client.session.heard == client.loop.now
+
+
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lost: bool) -> None:
     """A client that reconnects has its whole timeout since it was heard, also if only the kernel heard it."""
     client.connection.pause_writing()
-    client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
+    client.loop.now += 1.9
     with mock.patch.object(Outbound, "measure_silence", return_value=0.5):
         if is_lost:
             client.lose()

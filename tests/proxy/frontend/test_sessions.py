@@ -6,6 +6,8 @@ What holds in any order of events is proven by proof.simulation (expiry.py); her
 import gc
 import math
 import weakref
+from collections import Counter
+from unittest import mock
 
 import pytest
 
@@ -197,12 +199,9 @@ def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> Non
     session, connection = proxy.begin()
     connection.quiet = 0.0
     assert proxy.pass_to(110.0) == []
-    connection.quiet = math.inf  # what it has sent meanwhile is read next
-    assert proxy.check() == []
-    session.connection = None
-    ((*ended, when),) = proxy.pass_to(116.0)
-    assert ended == [1, OWN]
-    assert when >= 110.0 + session.timeout_ms / 2000
+    session.hear_unread(connection, proxy.now)
+    connection.quiet = math.inf  # it is read from again
+    assert proxy.pass_to(116.0) == [(1, OWN, 114.0)]
 
 
 def test_a_session_whose_answer_was_skipped_by_a_load_is_looked_after(proxy: Proxy) -> None:
@@ -282,6 +281,38 @@ def test_an_end_is_not_asked_for_again_before_the_log_reports_it(proxy: Proxy) -
         ended += [pending.session_id for pending in proxy.appended]
         proxy.appended[:0] = rest
     assert sorted(ended) == list(range(1, 201))
+
+
+def test_a_check_costs_those_that_may_be_due(proxy: Proxy) -> None:
+    for session_id in range(1, MANY + 1):
+        proxy.begin(session_id, 9000)
+    calls = Counter[float]()
+
+    def judged(session: ServedSession, now: float, _passed: float) -> bool:
+        calls[now] += 1
+        return now >= session.due
+
+    with mock.patch.object(ServedSession, "check_due", judged):
+        assert proxy.pass_to(108.5) == []
+        assert not calls
+        for session in proxy.sessions:
+            session.heard = 108.0  # those that are filed again are not judged
+        assert proxy.pass_to(116.5) == []
+        assert not calls
+        proxy.check()
+    assert calls[117.0] == MOST_ENDING
+
+
+def test_very_many_that_may_be_due_are_looked_at_in_several_turns(proxy: Proxy) -> None:
+    _due_at_once(proxy, "silent")
+    for session_id in range(1, MANY):
+        session = proxy.sessions.get(session_id)
+        assert session is not None
+        session.heard = 101.0
+    assert proxy.pass_to(104.0) == []
+    while proxy.sessions.end_due():
+        assert proxy.appended == []
+    assert [pending.session_id for pending in proxy.appended] == [MANY]
 
 
 def test_the_farther_etcd_is_the_more_ends_are_on_their_way(proxy: Proxy) -> None:

@@ -17,6 +17,7 @@ from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.outcome import Disagreement, SessionChange
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
@@ -89,7 +90,7 @@ class Proxy:
     def proxy_gone(self, incarnation: str, lease: float) -> None:
         self.gone[incarnation] = lease
 
-    def loaded(self, living: Container[str]) -> None:
+    def loaded(self, living: Container[str], _pause: Pause = NO_PAUSE) -> None:
         assert all(proxy.incarnation in living for proxy in self.log.living)
         self.living = living
 
