@@ -24,6 +24,7 @@ from proxy.frontend.session_timer import SessionTimer
 from proxy.log.context import Context, LogSettings
 from proxy.log.follow.log_order import EntriesGone
 from proxy.log.log import Log
+from proxy.log.slices import in_slices
 from proxy.log.status import Stats
 from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
 from proxy.log.upkeep.snapshots import RunWriter, Snapshots
@@ -188,6 +189,7 @@ class Server(BaseServer):
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))
+            await in_slices(self.sessions.look_after_all, self.log.context.environment.clock)
         self.log.propose_budgets(self._config.budget)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")

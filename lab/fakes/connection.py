@@ -29,7 +29,7 @@ from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import CarriedOver, SessionChange
 from proxy.state.pause import AtOnce, Lengths, Pause
 from proxy.state.sessions import hash_of
 from proxy.state.watches import WatchTable
@@ -188,7 +188,7 @@ class FakeHost:
         )
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
-        self.changes: list[SessionChange] = []
+        self.changes: list[SessionChange | CarriedOver] = []
         self.limits = limits
         self.connections = Connections(ConnectionLimits(0, 0, self.counters))
         self.login: Login | None = None

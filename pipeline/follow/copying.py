@@ -34,6 +34,7 @@ from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
+from proxy.state.outcome import CarriedOver
 from proxy.state.recording import Recorded, What, keep_changes
 from proxy.support.environment import clock_ms
 from proxy.support.tasks import together
@@ -485,6 +486,8 @@ def note(
             of_kind(changed, change.path)
     recorded.clear()
     for session in source.session_changes:
+        if isinstance(session, CarriedOver):
+            continue  # a copy's sessions have no holder
         if session.incarnation is None:
             changed.closed(session.session_id)
         elif session.session_id in known and not changed.has_closed(session.session_id):

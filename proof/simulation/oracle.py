@@ -22,7 +22,7 @@ from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
 from proxy.state.machine import Machine
 from proxy.state.node import Node
-from proxy.state.outcome import Outcome
+from proxy.state.outcome import CarriedOver, Outcome
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace
@@ -230,10 +230,12 @@ class Oracle:
         elif request.kind == Kind.ATTACH and outcome.err == ErrorCode.SESSION_EXPIRED:
             self.counts[sometimes.EXPIRED_ATTACH] += 1
         for change in machine.session_changes:
+            carried = isinstance(change, CarriedOver)
+            ids = change.session_ids if isinstance(change, CarriedOver) else [change.session_id]
             if change.incarnation is not None:
-                session = machine.sessions[change.session_id]
-                carried = request.kind == Kind.CARRY_OVER
-                self.listeners.attached(change.session_id, change.incarnation, session.timeout_ms, carried)
+                for session_id in ids:
+                    timeout_ms = machine.sessions[session_id].timeout_ms
+                    self.listeners.attached(session_id, change.incarnation, timeout_ms, carried)
 
     def _check_ephemerals(self, session: int) -> None:
         left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]

@@ -12,7 +12,7 @@ from collections.abc import Container
 
 from proxy.frontend.due import DueQueue
 from proxy.state.machine import Machine
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import CarriedOver, SessionChange
 from proxy.state.pause import Pause
 
 # Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
@@ -76,6 +76,14 @@ class Orphans:
         else:
             orphan.due = max(orphan.due, now + orphan.timeout)
         return True
+
+    def all_changed(self, carried: CarriedOver, now: float) -> None:
+        """Sessions were carried over from one other proxy to another. Pauses: there may be many."""
+        for some in self._machine.transaction.pause.batches(carried.session_ids):
+            self._elsewhere.update(dict.fromkeys(some, now))
+            for session_id in some:
+                if (orphan := self._orphans.get(session_id)) is not None:
+                    self._remove(orphan)
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""

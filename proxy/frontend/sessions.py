@@ -31,7 +31,7 @@ from proxy.frontend.orphans import Orphans, wait_of_others
 from proxy.log.append.pending import Callback, CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import CarriedOver, SessionChange
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import hash_of
 from proxy.support import probe
@@ -145,7 +145,8 @@ class Sessions:
         self._checked = _Check(math.inf, -1)  # the last one; this one is none
         self._outage = False
         # The incarnation of the process that takes over, see `expect_successor`.
-        self._successor: tuple[str, Callable[[], object]] | None = None
+        self._successor: tuple[str, Callable[[int], object]] | None = None
+        self._taken: list[int] = []  # from the process before this one, see `look_after_all`
         self._own: dict[str, None] = {}  # this proxy's, to which sessions are attached; the current one last
 
     def __len__(self) -> int:
@@ -161,6 +162,10 @@ class Sessions:
 
     def get(self, session_id: int) -> ServedSession | None:
         """The session, if it is attached to this proxy."""
+        if session_id not in self._by_id:
+            attached = self._machine.sessions.get(session_id)
+            if attached is not None and attached.incarnation in self._own:  # one of those that were taken
+                self.session_changed(SessionChange(session_id, "", attached.incarnation))
         return self._by_id.get(session_id)
 
     def negotiate(self, wanted_ms: int) -> int:
@@ -271,10 +276,10 @@ class Sessions:
         """No session is attached any more to this name, which is over."""
         self._own.pop(former, None)
 
-    def expect_successor(self, successor: str, carried: Callable[[], object]) -> None:
+    def expect_successor(self, successor: str, carried: Callable[[int], object]) -> None:
         """Another process of this host takes over under this name: sessions that go to it stay open here.
 
-        `carried` is called for each of them, at the place in the log where it goes.
+        `carried` is called with their number, at the place in the log where they go.
         """
         current = self.incarnation
         for own in (successor, current):
@@ -287,27 +292,55 @@ class Sessions:
             self._own.pop(self._successor[0], None)
             self._successor = None
 
+    def all_changed(self, carried: CarriedOver) -> None:
+        """Sessions were carried over. Pauses if they are another proxy's now: they may be very many.
+
+        Those of the process that this one takes over from take no time: clients wait.
+        """
+        former, incarnation, session_ids = carried
+        if self._successor is not None and incarnation == self._successor[0]:
+            self._successor[1](len(session_ids))
+        if incarnation not in self._own:
+            if former not in self._own:
+                self.orphans.all_changed(carried, self._time())
+                return
+            for session_id in self._machine.transaction.pause.each(session_ids):
+                self.session_changed(SessionChange(session_id, former, incarnation))
+        elif former not in self._own:
+            self._taken += session_ids
+
+    def look_after_all(self, pause: Pause) -> None:
+        """Look after the sessions that this process has taken from the one before it.
+
+        Until then each of them is known only to `get`, and none ends for its client's silence.
+        """
+        taken, self._taken = self._taken, []
+        for session_id in pause.each(taken):
+            self.get(session_id)
+
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
         if self._successor is not None and incarnation == self._successor[0]:
-            self._successor[1]()
+            self._successor[1](1)
         now, is_own = self._time(), incarnation in self._own
         was_orphan = self.orphans.changed(change, is_own, now)
         if is_own:
-            # The session is known, except if a load has skipped the answer to the client's connect request.
+            # The session is known, except if a load has skipped the answer to the client's connect request,
+            # or it was taken from the process before this one.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
                 self._serve(session_id, attached.timeout_ms, now)
             return
         session = self._by_id.pop(session_id, None)
-        if session is None:
+        if session is None and change.former not in self._own:
             is_eldest = self._checked.rank == 0
             is_killed = incarnation is None and change.reason.startswith(KILLED)
             if was_orphan and is_eldest and is_killed:
                 self._killed(session_id, change.reason)  # no living proxy has held it
             return
-        self._due.remove(session)
+        if session is not None:
+            self._due.remove(session)
         if incarnation is not None:
             log.info("session %s: continued at proxy %s", hex64(session_id), incarnation)
         elif change.reason.startswith(KILLED):
@@ -315,7 +348,7 @@ class Sessions:
         elif session_id != self._ended_last:
             why = change.reason or "ended by its client"
             log.info("session %s: %s", hex64(session_id), why)
-        if session.connection is not None:
+        if session is not None and session.connection is not None:
             session.connection.close()
 
     def _killed(self, session_id: int, reason: str) -> None:

@@ -76,6 +76,7 @@ class Sender:
         self._failed = False
         self._successor = ""  # the new process's incarnation, once it may append
         self._sessions_gone = asyncio.Event()  # they are carried over, and nothing after that is applied
+        self._count_gone = 0
         self._went: Contact | None = None  # to etcd at that moment
         self._reloads = 0  # of the state, before the connections were frozen
         self._same_users = True  # as the new process has
@@ -253,19 +254,15 @@ class Sender:
 
     async def _all_carried(self) -> None:
         """Wait until the new process has the sessions of all clients. Raises HandoverError."""
-        sessions = self._server.machine.sessions
-        own = {self._successor, self._server.log.incarnation}
-        if any(each.incarnation in own for each in sessions.values()):
-            try:
-                await asyncio.wait_for(self._sessions_gone.wait(), _CARRIED)
-            except TimeoutError:
-                raise HandoverError("the sessions were not carried over in time") from None
+        try:
+            await asyncio.wait_for(self._sessions_gone.wait(), _CARRIED)
+        except TimeoutError:
+            raise HandoverError("the sessions were not carried over in time") from None
         if self._server.log.stats.reloads != self._reloads:
             # It may be further than the place at which the new process waits: both would send the events in
             # between, and clients would find an older state there than they have seen here.
             raise HandoverError("this process has loaded its state anew meanwhile")
-        left = sum(sessions[each.id].incarnation != self._successor for each in self._server.sessions)
-        if left:
+        if left := len(self._server.sessions) - self._count_gone:
             raise HandoverError(
                 f"{left} sessions were not carried over: this proxy's lease ran out meanwhile"
             )
@@ -293,8 +290,9 @@ class Sender:
             busy = {each for each in busy if not each.is_quiet}
         return (each for each in self._given if each not in busy)
 
-    def _carried(self) -> None:
-        """A session is carried over. What the new process has sent may be applied after its end."""
+    def _carried(self, count: int) -> None:
+        """So many sessions are carried over. What the new process has sent may be applied after its end."""
+        self._count_gone += count
         if not self._sessions_gone.is_set() and not self._failed:
             self._sessions_gone.set()
             self._went = self._server.log.contact()

@@ -35,7 +35,7 @@ from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.outcome import Disagreement
+from proxy.state.outcome import CarriedOver, Disagreement
 from proxy.state.transaction import SEARCH_REFUSED
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
@@ -412,6 +412,10 @@ class Applier:
                 self._notice(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):
-                self._sessions.session_changed(change)
-                if not self.worker.is_held:  # who holds the state in a handover needs all of them
+                if isinstance(change, CarriedOver):
+                    self.worker.changes_nothing = True
+                    self._sessions.all_changed(change)
+                    self.worker.changes_nothing = False
+                else:
+                    self._sessions.session_changed(change)
                     self.worker.rest()

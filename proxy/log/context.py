@@ -8,7 +8,7 @@ from proxy.log.status import Stats
 from proxy.options import defaults
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import CarriedOver, SessionChange
 from proxy.state.pause import LENGTHS, NO_PAUSE, Lengths, Pause
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
@@ -74,6 +74,9 @@ class SessionKeeper(Protocol):
 
     def session_changed(self, change: SessionChange) -> None:
         """A session began, moved to another proxy, or ended."""
+
+    def all_changed(self, carried: CarriedOver) -> None:
+        """Sessions were carried over. Pauses, but not where processes take over from each other."""
 
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""

@@ -222,11 +222,6 @@ class StateWorker(Slices):
         self._holds += 1
         self.deadline = 0.0
 
-    @property
-    def is_held(self) -> bool:
-        """Whether a pause lasts until a `release`."""
-        return self._holds > 0
-
     def release(self) -> None:
         """Continue, in another turn of the loop, unless there are other holds."""
         self._holds -= 1

@@ -7,9 +7,9 @@ thousand nodes are created is hashed once.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter
 from struct import Struct
 
@@ -27,6 +27,8 @@ _pack_stat = Struct(">qqqqqiiiq").pack
 _DIGESTED_BYTES = 60
 _LARGE = BYTES_PER_STEP
 _pack_session = Struct(">qi").pack
+_session_head = attrgetter("id", "timeout_ms")
+_password_hash_of = attrgetter("password_hash")
 _crc32 = zlib.crc32
 # The nodes below belong to the server itself, and do not count.
 _UNCOUNTED = ZOOKEEPER + "/"
@@ -59,6 +61,13 @@ def session_hash(session: Session) -> int:
     """The hash of one session. ZooKeeper's digest has no sessions."""
     head = _pack_session(session.id, session.timeout_ms)
     return _crc32(session.incarnation.encode(), _crc32(session.password_hash, _crc32(head)))
+
+
+def _hash_by_incarnation(sessions: Sequence[Session], *incarnations: str) -> list[int]:
+    """The sum of the sessions' hashes with each of these incarnations: much faster than `session_hash`."""
+    heads = map(_crc32, starmap(_pack_session, map(_session_head, sessions)))
+    crcs = list(map(_crc32, map(_password_hash_of, sessions), heads))
+    return [sum(map(_crc32, repeat(incarnation.encode()), crcs)) for incarnation in incarnations]
 
 
 class Digest:
@@ -95,6 +104,12 @@ class Digest:
     def take_session(self, session: Session) -> None:
         """A session is about to change, or to be removed."""
         self._total -= session_hash(session)
+
+    def attach_sessions(self, sessions: Sequence[Session], former: str, incarnation: str) -> int:
+        """Sessions of one incarnation go to another; returns by how much the digest has grown."""
+        before, after = _hash_by_incarnation(sessions, former, incarnation)
+        self._total += after - before
+        return after - before
 
     def settle(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         """The digest as of now; nothing may change meanwhile."""

@@ -15,7 +15,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN
 from proxy.state.ops.unreadable import code_of, spends_zxid
-from proxy.state.outcome import DONE, Disagreement, Outcome, Refusal, SessionChange
+from proxy.state.outcome import DONE, CarriedOver, Disagreement, Outcome, Refusal, SessionChange
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.state.state import State
 from schema.entry import Entry, Kind, RequestFields, Rules
@@ -56,7 +56,7 @@ class Machine(State):
     ) -> None:
         """An empty state without a root; `capture.new_machine` makes the state of a new tree."""
         super().__init__(cluster_id, at_level, known_levels)
-        self.session_changes: list[SessionChange] = []
+        self.session_changes: list[SessionChange | CarriedOver] = []
         #: The path of the budget that refused the last request with THROTTLEDOP.
         self.throttled = ""
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes

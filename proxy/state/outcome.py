@@ -1,5 +1,6 @@
 """The outcome of a request."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
@@ -25,12 +26,20 @@ class Refusal(Exception):
 
 
 class SessionChange(NamedTuple):
-    """A session was opened (no former incarnation), attached, carried over or ended (no new one)."""
+    """A session was opened (no former incarnation), attached or ended (no new one)."""
 
     session_id: int
     former: str
     incarnation: str | None
     reason: str = ""  # why it was ended, if that was no request of its client
+
+
+class CarriedOver(NamedTuple):
+    """All sessions of an incarnation were attached to another one at once."""
+
+    former: str
+    incarnation: str
+    session_ids: Sequence[int]  # in any order: they may be very many
 
 
 class Disagreement(NamedTuple):

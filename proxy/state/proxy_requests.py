@@ -4,12 +4,13 @@ They are like operations, but each counts its zxid itself. A request returns the
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from codec.constants import ErrorCode
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.ops.delete_container import delete_due
-from proxy.state.outcome import Refusal, SessionChange
+from proxy.state.outcome import CarriedOver, Refusal, SessionChange
 from proxy.state.sessions import Session
 from proxy.state.state import State
 from schema.budgets import decode_rule
@@ -28,6 +29,7 @@ from schema.followed import decode_followed
 from schema.zxids import next_epoch
 
 _MOST_UNDONE = 16  # restores
+_id_of = attrgetter("id")
 
 
 def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
@@ -67,18 +69,14 @@ def _close(state: State, request: RequestFields) -> Iterable[SessionChange]:
     return [SessionChange(session.id, session.incarnation, None, reason)]
 
 
-def _carry_over(state: State, request: RequestFields) -> Iterable[SessionChange]:
+def _carry_over(state: State, request: RequestFields) -> Iterable[CarriedOver]:
     """Sessions of another incarnation go to the sender: the same proxy anew, or the process after it."""
     old = decode_carry_over(request.body).old
     tx = state.transaction
-    sessions, new, pause = state.sessions, tx.sender.incarnation, tx.pause
-    moved = [session.id for session in pause.each(sessions.values()) if session.incarnation == old]
-    changes: list[SessionChange] = []
-    for session_id in pause.each(pause.sorted(moved, int)):
-        session = sessions[session_id]
-        tx.attach_session(session, new, session.timeout_ms)
-        changes.append(SessionChange(session_id, old, new))
-    return changes
+    new = tx.sender.incarnation
+    moved = [session for session in tx.pause.each(state.sessions.values()) if session.incarnation == old]
+    tx.attach_sessions(moved, old, new)
+    return [CarriedOver(old, new, [*map(_id_of, moved)])]
 
 
 def _node_due(state: State, request: RequestFields) -> Iterable[SessionChange]:
@@ -134,7 +132,7 @@ def _followed(state: State, request: RequestFields) -> Iterable[SessionChange]:
     return made
 
 
-PROXY_REQUESTS: dict[int, Callable[[State, RequestFields], Iterable[SessionChange]]] = {
+PROXY_REQUESTS: dict[int, Callable[[State, RequestFields], Iterable[SessionChange | CarriedOver]]] = {
     Kind.OPEN: _open,
     Kind.ATTACH: _attach,
     Kind.CLOSE: _close,

@@ -3,6 +3,7 @@
 The archive, `export --follow` and the feed of changes take what they need of it.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class What(IntEnum):
     STAT = 4  # a jump of a tree that follows another: ACL, owner and Stat are another's
     OPENED = 5  # a session
     CLOSED = 6  # precedes the deletes of the session's ephemerals
-    ATTACHED = 7  # to another proxy, or with another timeout
+    ATTACHED = 7  # a session, or many: to another proxy, or with another timeout
 
 
 class Recorded(NamedTuple):
@@ -115,6 +116,13 @@ class Recording(Transaction):
         former = session_hash(session)
         super().attach_session(session, incarnation, timeout_ms)
         self._of_session(What.ATTACHED, session_hash(session) - former)
+
+    @override
+    def attach_sessions(self, sessions: Sequence[Session], former: str, incarnation: str) -> int:
+        grown = super().attach_sessions(sessions, former, incarnation)
+        if sessions:
+            self._of_session(What.ATTACHED, grown)
+        return grown
 
     def _of_session(self, what: What, digest: int, timeout_ms: int = 0) -> None:
         self.changes.append(Recorded(what, timeout_ms=timeout_ms, sessions_digest=digest))

@@ -4,6 +4,7 @@ Every change adds an entry to the undo list, so that a request that fails (in a 
 is undone completely.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -345,6 +346,21 @@ class Transaction:
         session.timeout_ms = timeout_ms
         self._digest.add_session(session)
 
+    def attach_sessions(self, sessions: Sequence[Session], former: str, incarnation: str) -> int:
+        """Attach sessions of one incarnation to another; returns by how much the digest has grown.
+
+        Much faster than one by one.
+        """
+        grown = 0
+        for some in self.pause.batches(sessions, _ATTACHED_PER_STEP):
+            grown += self._digest.attach_sessions(some, former, incarnation)
+            self._undo.append((_unattach_all, some, former, incarnation))
+            for session in some:
+                session.incarnation = incarnation
+        if len(sessions) > _MANY:
+            self.many = self.zxid, len(sessions)
+        return grown
+
     # -- the end of a request --------------------------------------------------------------------------------
 
     @property
@@ -384,6 +400,8 @@ class Transaction:
 _MAX_INT = (1 << 31) - 1
 # Freeing more changes than this is slow.
 _MANY = 512
+# Sessions that are attached in about the time of one step.
+_ATTACHED_PER_STEP = 4
 
 
 # The functions that undo a change. All later changes were undone before, so each finds the tree as its change
@@ -455,6 +473,12 @@ def _unopen(tx: Transaction, session: Session) -> None:
 def _unclose(tx: Transaction, session: Session) -> None:
     tx._sessions[session.id] = session
     tx._digest.add_session(session)
+
+
+def _unattach_all(tx: Transaction, sessions: Sequence[Session], former: str, incarnation: str) -> None:
+    tx._digest.attach_sessions(sessions, incarnation, former)
+    for session in sessions:
+        session.incarnation = former
 
 
 def _unattach(tx: Transaction, session: Session, incarnation: str, timeout_ms: int) -> None:

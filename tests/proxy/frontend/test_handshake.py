@@ -19,6 +19,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import EntryHeader
 from proxy.log.status import Freshness
 from proxy.state.capture import new_machine
+from proxy.state.outcome import SessionChange
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
 from schema.entry import Entry, Kind, Request, encode_close, encode_epoch
@@ -76,6 +77,7 @@ class Proxy:
             )
             pending.callback(pending, self.machine.zxid, self.apply(request, OWN), b"")
             for change in self.machine.session_changes:
+                assert isinstance(change, SessionChange)
                 self.sessions.session_changed(change)
 
     def apply(self, request: Request, incarnation: str = OTHER) -> int:

@@ -7,9 +7,11 @@ import gc
 import math
 import weakref
 from collections import Counter
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
+from typing_extensions import override
 
 from codec.constants import ErrorCode
 from proxy.frontend.sessions import ENDING_PER_TXN, ServedSession, Sessions, Timeouts
@@ -19,7 +21,8 @@ from proxy.log.append.sent import EntryHeader
 from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.notifications import Notifications
-from proxy.state.outcome import SessionChange
+from proxy.state.outcome import CarriedOver, SessionChange
+from proxy.state.pause import NO_PAUSE
 from proxy.state.sessions import Session, hash_of
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close, decode_terms
@@ -669,14 +672,74 @@ def test_who_killed_the_session_of_a_dead_proxy_is_known_at_the_eldest(rank: int
     assert proxy.expired == known
 
 
+class _Many(list[int]):
+    """Session ids that are not looked at one by one."""
+
+    @override
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("clients wait meanwhile")
+
+
+def test_the_process_that_hands_over_spends_no_time_on_each_session(proxy: Proxy) -> None:
+    """100,000 took it 0.3 s, while all clients waited."""
+    session, connection = proxy.begin()
+    counts: list[int] = []
+    proxy.sessions.expect_successor(OTHER, counts.append)
+    proxy.sessions.all_changed(CarriedOver(OWN, OTHER, _Many([1, 2])))
+    assert counts == [2]
+    assert proxy.sessions.get(1) is session
+    assert not connection.closed
+    proxy.sessions.forget_successor()
+    assert proxy.sessions.incarnation == OWN
+
+
+def test_the_process_that_takes_over_looks_after_most_sessions_later(proxy: Proxy) -> None:
+    ids = range(1, 6)
+    proxy.attached(OTHER, **{f"s{each}": 4000 for each in ids})
+    proxy.sessions.loaded({OTHER})
+    proxy.attached(OWN, **{f"s{each}": 4000 for each in ids})
+    proxy.sessions.all_changed(CarriedOver(OTHER, OWN, ids))
+    assert len(proxy.sessions) == 0
+    first = proxy.sessions.get(1)
+    assert first is not None
+    assert (first.timeout_ms, first.heard, proxy.sessions.get(6)) == (4000, 100.0, None)
+    del proxy.machine.sessions[2]
+    proxy.sessions.session_changed(SessionChange(2, OWN, None, "killed by amy"))
+    assert proxy.expired == ["amy"]
+    proxy.change(3, OWN, "elsewhere")
+    assert proxy.pass_to(103.0) == []
+    proxy.sessions.look_after_all(NO_PAUSE)
+    assert proxy.sessions.get(1) is first
+    assert proxy.pass_to(107.0) == [(1, OWN, 104.0), (4, OWN, 107.0), (5, OWN, 107.0)]
+
+
+def test_sessions_that_go_from_one_proxy_to_another_are_no_orphans(proxy: Proxy) -> None:
+    proxy.attached(DEAD, s1=4000, s2=4000)
+    proxy.gone(lease=0)
+    proxy.attached("new", s1=4000, s2=4000)
+    proxy.now = 102.0
+    proxy.sessions.all_changed(CarriedOver(DEAD, "new", [1, 2]))
+    assert len(proxy.sessions.orphans) == 0
+    proxy.gone("new", 103.0)
+    assert proxy.pass_to(107.0) == [(1, "new", 106.0), (2, "new", 106.0)], "they have 4 s from their move"
+
+
+def test_sessions_that_another_process_has_taken_without_a_word_are_closed_here(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    proxy.attached(OTHER, s1=4000)
+    proxy.sessions.all_changed(CarriedOver(OWN, OTHER, [1]))
+    assert connection.closed
+    assert len(proxy.sessions) == 0
+
+
 def test_of_a_handover_that_failed_nothing_is_kept() -> None:
     """Its sender has all connections of that time, and their watches."""
     sessions = Proxy().sessions
     sessions.registered(OWN)
-    taker = Connection()
-    sessions.expect_successor(OTHER, taker.close)
-    kept = weakref.ref(taker)
-    del taker
+    counts = Counter[int]()
+    sessions.expect_successor(OTHER, counts.__delitem__)
+    kept = weakref.ref(counts)
+    del counts
     gc.collect()
     assert kept() is not None
     sessions.forget_successor()

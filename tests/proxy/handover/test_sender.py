@@ -67,7 +67,13 @@ def _server(*clients: Client) -> Any:
     server.connections = [each.connection for each in clients]
     server.log.outbox.outstanding = 0
     server.log.take_back = AsyncMock()
+    server.sessions.expect_successor = _at_once
     return server
+
+
+def _at_once(_successor: str, carried: Callable[[int], object]) -> None:
+    """The sessions of no client are carried over."""
+    carried(0)
 
 
 @pytest.fixture
@@ -99,7 +105,7 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     server.log.take_back.assert_awaited_once_with("new", server.log.contact())
     server.sessions.forget_successor.assert_called_once_with()
     _, carried = server.sessions.expect_successor.call_args.args
-    carried()
+    carried(1)
     server.log.applier.worker.hold.assert_not_called()
 
 
@@ -114,6 +120,7 @@ async def test_a_process_that_has_loaded_its_state_anew_does_not_hand_over() -> 
     server = MagicMock(must_match={}, connections=[], thaw=AsyncMock())
     server.log.outbox.outstanding = server.log.stats.reloads = 0
     server.log.take_back = AsyncMock()
+    server.sessions.expect_successor = _at_once
     channel = MagicMock(receive=receive, send=AsyncMock())
     with pytest.raises(HandoverError, match="loaded its state anew"):
         await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=channel, end=AsyncMock())))

@@ -16,7 +16,7 @@ from proxy.log.follow.log_order import Apply, EntriesGone, LogOrder
 from proxy.log.log import Log
 from proxy.log.status import Stats
 from proxy.state.capture import new_machine
-from proxy.state.outcome import Disagreement, SessionChange
+from proxy.state.outcome import CarriedOver, Disagreement, SessionChange
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
@@ -83,6 +83,9 @@ class Proxy:
 
     def session_changed(self, change: SessionChange) -> None:
         self.changes.append(change)
+
+    def all_changed(self, carried: CarriedOver) -> None:
+        self.changes += (SessionChange(each, *carried[:2]) for each in carried.session_ids)
 
     def proxy_came(self, incarnation: str) -> None:
         self.came.append(incarnation)

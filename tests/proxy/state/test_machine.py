@@ -15,7 +15,7 @@ from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
 from proxy.state.ops import EXTENDED
-from proxy.state.outcome import Disagreement, SessionChange
+from proxy.state.outcome import CarriedOver, Disagreement, SessionChange
 from proxy.state.sessions import hash_of
 from proxy.state.transaction import Transaction
 from schema.entry import (
@@ -128,12 +128,12 @@ def test_a_carry_over_takes_those_that_are_still_there_and_no_others() -> None:
     world = World((3, 1, 2))
     world.enter(_attach(2), holder="elsewhere")
     assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
-    assert world.machine.session_changes == [SessionChange(1, HOME, "new"), SessionChange(3, HOME, "new")]
+    assert world.machine.session_changes == [CarriedOver(HOME, "new", [3, 1])]
     holders = {key: session.incarnation for key, session in world.machine.sessions.items()}
     assert holders == {1: "new", 2: "elsewhere", 3: "new"}
     assert world.machine.sessions[1].timeout_ms == 4000
     assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
-    assert world.machine.session_changes == []
+    assert world.machine.session_changes == [CarriedOver(HOME, "new", [])]
     assert_sound(world.machine)
 
 

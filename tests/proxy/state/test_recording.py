@@ -69,10 +69,12 @@ def test_changes_of_sessions_say_by_how_much_the_digest_grows() -> None:
     tx.open_session(session)
     tx.create("/e", "/", tx.nodes["/"], b"", OPEN, 7)
     tx.attach_session(session, "two", 5000)
+    tx.attach_sessions([session], "two", "three")
+    tx.attach_sessions([], "two", "three")
     tx.close_session(session)
     assert [change.what for change in tx.changes] == [
-        What.OPENED, What.CREATED, What.ATTACHED, What.CLOSED, What.DELETED
+        What.OPENED, What.CREATED, What.ATTACHED, What.ATTACHED, What.CLOSED, What.DELETED
     ]  # fmt: skip
     assert tx.changes[0].timeout_ms == 4000
     assert sum(change.sessions_digest for change in tx.changes) == 0
-    assert tx.changes[2].sessions_digest != 0
+    assert tx.changes[2].sessions_digest != 0 != tx.changes[3].sessions_digest

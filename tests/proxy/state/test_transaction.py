@@ -57,6 +57,11 @@ CHANGES: dict[str, list[Callable[[Transaction], object]]] = {
     "open": [lambda tx: tx.open_session(Session(7, 1, bytes(16), "other"))],
     "close": [lambda tx: tx.close_session(tx.session_named(5))],
     "attach": [lambda tx: tx.attach_session(tx.session_named(6), "other", 9)],
+    "carry over": [
+        lambda tx: tx.attach_sessions(
+            [each for each in tx._sessions.values() if each.incarnation == "home"], "home", "other"
+        )
+    ],
 }
 
 
