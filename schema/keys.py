@@ -116,7 +116,12 @@ class Keyspace:
         return self.proxies + incarnation.encode()
 
     def entry(self, incarnation: str, number: int) -> bytes:
-        """The key of an incarnation's entry; numbers are decimal, so that etcd's order is theirs."""
+        """The key of an incarnation's entry; numbers are decimal, so that etcd's order is theirs.
+
+        With a number above LAST_NUMBER it is the end of a range that has all entries.
+        """
+        if number > LAST_NUMBER:  # with one digit more it would come before
+            return b"%b%b/:" % (self.log, incarnation.encode())
         return b"%b%b/%0*d" % (self.log, incarnation.encode(), _DIGITS, number)
 
     def entries_of(self, incarnation: str) -> tuple[bytes, bytes]:

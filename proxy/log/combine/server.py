@@ -32,6 +32,9 @@ from schema.errors import BadValue
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 64  # entries of a proxy, which has fewer in flight (`window`); it appends late ones itself
+# How far the number of an entry may be above the last one that was applied here. Every proxy keeps an entry
+# in memory until its predecessors come.
+_FURTHEST = 1 << 16
 _MOST_BEFORE = 16 * MOST_BYTES  # bytes of an entry before compression
 # What combined entries may have. Other kinds, which change what holds for all proxies, are appended by
 # their sender, which needs the right to write to etcd for that.
@@ -127,11 +130,15 @@ class CombinerServer:
             self.combiner.forget(connection.incarnation)
 
     def take(self, offer: Offer) -> None:
-        """Append an entry of another proxy."""
-        if self._living.get(offer.incarnation) is None or self._living.combiner is None:
+        """Append an entry of another proxy, or let it do so itself."""
+        is_living = self._living.get(offer.incarnation) is not None and self._living.combiner is not None
+        if not is_living or offer.number > self._applied(offer.incarnation) + _FURTHEST:
             offer.refused()
         else:
             self.combiner.add(offer)
+
+    def _applied(self, incarnation: str) -> int:
+        return self._context.machine.applied.get(incarnation, 0)
 
 
 def is_combined(number: int, value: bytes) -> bool:

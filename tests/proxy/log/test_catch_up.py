@@ -10,6 +10,7 @@ from proxy.etcd.model import Delete, EtcdUnknown, Get, Put
 from proxy.log.follow import catch_up as module
 from proxy.log.follow.catch_up import Truncated, entries_after, read_missed
 from proxy.log.record import TreeNotServable, look
+from schema.keys import LAST_NUMBER
 from schema.record import encode_record
 from tests.proxy.log.trees import Tree
 
@@ -52,6 +53,15 @@ async def test_everything_above_what_is_applied() -> None:
     ]
     tree.change(Put(tree.keys.log + b"what is this", b""), Put(tree.keys.log + b"z/1", b""))
     assert await numbers(tree, {}) == every
+
+
+async def test_an_entry_with_the_last_number_is_read_as_any_other() -> None:
+    """The range behind it ended before it, and was read for ever: no proxy could start."""
+    tree = await make()
+    await tree.send("a", [], number=LAST_NUMBER)
+    await tree.send("b", [], number=LAST_NUMBER - 1)
+    every = [("a", 1), ("a", LAST_NUMBER), ("a.b", 1), ("b", 1), ("b", LAST_NUMBER - 1), ("c", 1)]
+    assert await asyncio.wait_for(numbers(tree, {}), 5) == every
 
 
 async def test_what_comes_later_is_left_out() -> None:

@@ -26,6 +26,7 @@ from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
 from schema.compression import wrap
 from schema.entry import FORMAT, EntryWriter, Kind, encode_void
+from schema.keys import LAST_NUMBER
 from schema.record import PeerPort, ProxyValue
 from tests.proxy.log.proxies import Proxy, World, answered, until
 from tests.seeds import seeds
@@ -523,6 +524,19 @@ def _entry(kind: Kind, body: bytes = b"") -> bytes:
     writer.add(Kind.CLIENT, 1, 1, (), b"")
     writer.add(kind, 1, 1, (), body)
     return writer.finish(0, 0, 0, 0)
+
+
+async def test_an_entry_far_above_the_last_one_is_not_appended(cluster: Cluster) -> None:
+    """Every proxy would keep it in memory until its predecessors come."""
+    first, second, _ = await cluster.three()
+    reader, writer, messages = await _entered(first, _hello(second))
+    writer.write(messages.sign(encode_entry(LAST_NUMBER, _entry(Kind.OPEN))))
+    said: list[bytes] = []
+    while len(said) < 2:
+        said += messages.verify(await reader.read(1000))
+    writer.close()
+    assert said == [b"", encode_entry(LAST_NUMBER, b"")]
+    assert not _server(first).combiner.waiting_of(second.log.incarnation)
 
 
 async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Cluster) -> None:
