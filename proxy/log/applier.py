@@ -35,8 +35,7 @@ from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.outcome import CarriedOver, Disagreement
-from proxy.state.transaction import SEARCH_REFUSED
+from proxy.state.outcome import CarriedOver, Disagreement, QuotaExceeded, SearchRefused
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
@@ -52,27 +51,13 @@ _MOST_WARNINGS = 16
 _LONG = 0.1  # seconds at this proxy, from which on a request is logged
 
 
-class QuotaExceeded(NamedTuple):
-    """A request exceeds a soft quota: ZooKeeper warns, and executes it."""
-
-    path: str
-    what: str
-
-
-class SearchRefused(NamedTuple):
-    """A removeRecursive of a client here was refused since too many nodes were searched in vain."""
-
-    path: str
-    session_id: int
-
-
 class BudgetSpent(NamedTuple):
     """A request of a client here was refused by the budget of a path."""
 
     path: str
 
 
-class OwnApplied(NamedTuple):
+class RoomFreed(NamedTuple):
     """An entry of our own was applied, or syncs were answered without one: there is room for more."""
 
 
@@ -104,11 +89,11 @@ Notice = (
     | QuotaExceeded
     | SearchRefused
     | BudgetSpent
-    | OwnApplied
+    | RoomFreed
     | NotOurs
     | Broken
 )
-_OWN_APPLIED = OwnApplied()
+_ROOM_FREED = RoomFreed()
 
 
 class Applier:
@@ -208,7 +193,7 @@ class Applier:
                 case Proven():
                     if outbox.incarnation:
                         self._answer_syncs(syncs.proven(item.asked), item.began)
-                        self._notice(_OWN_APPLIED)
+                        self._notice(_ROOM_FREED)
                 case Between():
                     item.work()
                 case ProxyCame() | ProxyGone() | Gap() | EntriesGone():
@@ -311,7 +296,7 @@ class Applier:
             if now() >= worker.deadline:
                 worker.interrupt()
         self._end(item, len(sent.requests) if kept is None else sum(kept))
-        self._answer_refused_behind(item.number)
+        self._settle(item.number)
 
     def _apply_strange(self, item: Apply, sent: Sent) -> None:
         """Another process has written an entry under a number of this proxy."""
@@ -321,7 +306,7 @@ class Applier:
         self._apply_other(item)
         for pending in sent.requests:
             pending.answer(self._machine.zxid, ErrorCode.CONNECTION_LOSS)
-        self._answer_refused_behind(item.number)
+        self._settle(item.number)
 
     def _become(self, loaded: Machine, then: Callable[[], None]) -> None:
         """Clients read the former state until both are compared. While events are sent, no client reads."""
@@ -394,22 +379,19 @@ class Applier:
                 events,
             )
 
-    def _answer_refused_behind(self, number: int) -> None:
-        """An entry of ours is applied: answer the requests that were refused after it."""
+    def _settle(self, number: int) -> None:
+        """An entry of ours is applied: it leaves the outbox; what was refused after it is answered."""
         sent = self._outbox.settle(number)
         if sent is not None:
             for pending, error in sent.after:
                 pending.answer(self._machine.zxid, error)
-        self._notice(_OWN_APPLIED)
+        self._notice(_ROOM_FREED)
 
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
-        for path, what in machine.transaction.warnings[:_MOST_WARNINGS]:
-            if what is SEARCH_REFUSED:
-                self._notice(SearchRefused(path, machine.transaction.session_id))
-            else:
-                self._notice(QuotaExceeded(path, what))
+        for warning in machine.transaction.warnings[:_MOST_WARNINGS]:
+            self._notice(warning)
         if machine.session_changes:
             for change in tuple(machine.session_changes):
                 if isinstance(change, CarriedOver):

@@ -23,9 +23,7 @@ from proxy.log.applier import (
     BudgetSpent,
     Notice,
     NotOurs,
-    OwnApplied,
-    QuotaExceeded,
-    SearchRefused,
+    RoomFreed,
 )
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
@@ -42,7 +40,7 @@ from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.outcome import Disagreement
+from proxy.state.outcome import Disagreement, QuotaExceeded, SearchRefused
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.watches import WatchTable
 from proxy.support import probe
@@ -434,7 +432,7 @@ class Log:
     def _notice(self, notice: Notice) -> None:
         """Handle a notice, at its place in the order of the log."""
         match notice:
-            case OwnApplied():
+            case RoomFreed():
                 self.incarnations.appender.make_room()
             case NotOurs(number):
                 self.incarnations.taken(number)

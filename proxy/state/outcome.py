@@ -1,7 +1,7 @@
 """The outcome of a request."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
 
@@ -23,6 +23,24 @@ class Refusal(Exception):
         super().__init__(code)
         self.code = code
         self.body = body
+
+
+class QuotaExceeded(NamedTuple):
+    """A request exceeds a quota: ZooKeeper warns, and executes it if the quota is soft."""
+
+    path: str
+    what: str
+
+
+class SearchRefused(NamedTuple):
+    """A removeRecursive was refused since too many nodes were searched in vain."""
+
+    path: str
+    session_id: int
+
+
+#: What the proxy that has sent a request logs of it.
+Warned: TypeAlias = QuotaExceeded | SearchRefused
 
 
 class SessionChange(NamedTuple):

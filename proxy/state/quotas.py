@@ -13,7 +13,7 @@ from codec.constants import ErrorCode
 from proxy.state.by_path import ByPath
 from proxy.state.java_numbers import read_long
 from proxy.state.node import Node, full_node
-from proxy.state.outcome import Refusal
+from proxy.state.outcome import QuotaExceeded, Refusal, Warned
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.subtree import WALK_COSTS, WALKED_PER_STEP, below, scan
 from schema.paths import ZOOKEEPER, parent_of
@@ -257,7 +257,7 @@ def check(
     path: str,
     count: int,
     size: int,
-    warnings: list[tuple[str, str]],
+    warnings: list[Warned],
     *,
     enforce: bool,
     pause: Pause = NO_PAUSE,
@@ -285,7 +285,7 @@ def check(
         limit = hard if hard > -1 else soft
         if more and limit > -1 and now + more > limit:
             kind = "hard" if hard > -1 else "soft"
-            warnings.append((limited, f"{what} would be {now + more}, {kind} limit {limit}"))
+            warnings.append(QuotaExceeded(limited, f"{what} would be {now + more}, {kind} limit {limit}"))
             if hard > -1 and enforce:
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 

@@ -15,7 +15,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
 from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
-from proxy.state.outcome import Refusal
+from proxy.state.outcome import Refusal, SearchRefused, Warned
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.rights import OPEN, Rights
@@ -41,9 +41,6 @@ _SHORT_ACL = 8
 #: Nodes that may be searched in vain at once; so many more for each further request.
 IN_VAIN = 1 << 15
 IN_VAIN_PER_REQUEST = 2
-
-#: What `warnings` say of a subtree that is refused since others were searched in vain.
-SEARCH_REFUSED = "refused"
 
 SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 _SYSTEM_PATH = f"/{SYSTEM}"
@@ -109,7 +106,7 @@ class Transaction:
         self._quota_changes: list[tuple[Any, ...]] = []
         self.events: list[TreeEvent] = []
         self.deleted_ephemerals: list[str] = []  # of the last session that ended
-        self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded: path and reason
+        self.warnings: list[Warned] = []
         self.pause = NO_PAUSE  # called by long work, to let other work run
         #: Whether changes of the tree are collected in `events`.
         self.watched = False
@@ -188,7 +185,7 @@ class Transaction:
         """Report that a subtree is refused only because others were searched in vain."""
         self.searches_refused += 1
         if self.wants_reply:  # only the sender logs it
-            self.warnings.append((path, SEARCH_REFUSED))
+            self.warnings.append(SearchRefused(path, self.session_id))
 
     @property
     def may_search(self) -> int:

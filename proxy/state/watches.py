@@ -269,14 +269,13 @@ def _together(
 class WatchTable:
     """All watches of one proxy."""
 
-    __slots__ = ("_all", "_by_type", "_some_last", "children", "data", "persistent", "recursive")
+    __slots__ = ("_all", "_by_type", "children", "data", "persistent", "recursive")
 
     def __init__(self) -> None:
         self.data = _Table()
         self.children = _Table()
         self.persistent = _Table()
         self.recursive = _RecursiveTable()
-        self._some_last = False  # whether the last two have any watches
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
             WatcherType.CHILDREN: (self.children,),
@@ -295,7 +294,6 @@ class WatchTable:
     def add_lasting(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """Set a watch that stays: on a node and its children, or on all of a subtree (DataTree.addWatch)."""
         (self.recursive if recursive else self.persistent).add(_key(path), watcher)
-        self._some_last = True
 
     def holds(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Whether the connection has such a watch on exactly this path (DataTree.containsWatcher)."""
@@ -304,14 +302,12 @@ class WatchTable:
     def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Remove the connection's watches of a type from a path; returns whether it had any (removeWatch)."""
         removed = [table.remove(_key(path), watcher) for table in self._by_type[kind]]
-        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return any(removed)
 
     def drop(self, watcher: Watcher, most: int = _ALL) -> bool:
         """Remove at most so many watches of a closed connection; returns whether these were all."""
         for table in self._all:
             most = table.drop(watcher, most)
-        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
     def take_changes(self, watcher: Watcher) -> tuple[Paths, Paths]:
@@ -347,13 +343,11 @@ class WatchTable:
                     table.add(path, watcher)
                 else:
                     table.remove(path, watcher)
-        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
 
     def become(self, other: "WatchTable") -> None:
         """Take over the watches of another table, which is not used any more. There are none here yet."""
         for table, others in zip(self._all, other._all, strict=True):
             table.by_path, table.by_watcher = others.by_path, others.by_watcher
-        self._some_last = other._some_last
 
     def fire(self, events: Collection[TreeEvent], zxid: int, pause: Pause = NO_PAUSE) -> None:
         """Notify the watchers of changes, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
@@ -361,7 +355,7 @@ class WatchTable:
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         sending: Sending | None = None  # most often, nobody watches
-        lasting = _Lasting(self, events, pause) if self._some_last else None
+        lasting = _Lasting(self, events, pause) if self.persistent.by_path or self.recursive.by_path else None
         for kind, path, rights, parent_rights in pause.each(events):
             if len(path) > BYTES_PER_STEP:
                 pause.spend(len(path) // BYTES_PER_STEP)

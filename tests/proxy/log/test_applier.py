@@ -14,7 +14,7 @@ from codec.jute import INT, pack_string
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.sent import EntryHeader, Sent
-from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded, SearchRefused
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, RoomFreed
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.log_order import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
@@ -24,7 +24,7 @@ from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.notifications import Notifications
-from proxy.state.outcome import CarriedOver, Disagreement, SessionChange
+from proxy.state.outcome import CarriedOver, Disagreement, QuotaExceeded, SearchRefused, SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, Rules, encode_carry_over, encode_level
@@ -79,7 +79,7 @@ class World:
                 self.disagreements.append(notice)
             case Broken(error):
                 self.failures.append(error)
-            case OwnApplied():
+            case RoomFreed():
                 self.told.append("appended")
             case QuotaExceeded(path, _):
                 self.told.append(f"quota {path}")

@@ -14,7 +14,7 @@ from lab.oracle.requests import Create
 from proxy.state import quotas
 from proxy.state.capture import new_machine
 from proxy.state.node import Node, full_node
-from proxy.state.outcome import Refusal
+from proxy.state.outcome import Refusal, Warned
 from proxy.state.pause import Lengths, Pause
 from proxy.state.quotas import Quota, QuotaLimits, Quotas, check, read_limits
 from proxy.state.rights import OPEN
@@ -366,7 +366,7 @@ def test_very_many_limits_are_read_with_pauses() -> None:
 def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:
     """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or the reply."""
     quotas = Servant("/a", "/a/b", quota="/a", limits=limits).tree.quotas
-    told: list[tuple[str, str]] = []
+    told: list[Warned] = []
     try:
         check(quotas, path, count, size, told, enforce=enforce)
     except Refusal as refusal:

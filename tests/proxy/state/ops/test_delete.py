@@ -19,7 +19,7 @@ from proof.naive import Answer
 from proxy.state import transaction
 from proxy.state.ops import remove_recursive
 from proxy.state.ops.remove_recursive import MOST
-from proxy.state.transaction import SEARCH_REFUSED
+from proxy.state.outcome import SearchRefused
 from schema.entry import Kind, NodeDue, Request, encode_node_due
 from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
 from tests.proxy.state.world import World, assert_sound, reloaded
@@ -88,7 +88,7 @@ def test_what_fails_is_not_searched_again_and_again(monkeypatch: pytest.MonkeyPa
     assert do(world, RemoveRecursive("/a", 5)) == [ErrorCode.NOT_EMPTY]
     assert world.machine.transaction.searches_refused == 2, "the client's own limit refuses it"
     assert do(world, RemoveRecursive("/a")) == [ErrorCode.NOT_EMPTY]
-    assert world.machine.transaction.warnings == [("/a", SEARCH_REFUSED)]
+    assert world.machine.transaction.warnings == [SearchRefused("/a", 1)]
     assert world.machine.transaction.searches_refused == 3
     loaded = reloaded(world.machine)
     for machine in (world.machine, loaded):
