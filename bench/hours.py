@@ -28,7 +28,6 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
-from matplotlib.figure import Figure
 
 from bench import costs, summary
 from bench.errors import BenchError
@@ -439,6 +438,8 @@ PANELS = (
 
 def draw(samples: Sequence[Sample], path: Path) -> None:
     """The figures over the hours, as SVG; a grey line where a piece begins."""
+    from matplotlib.figure import Figure  # slow
+
     figure = Figure(figsize=(10, 14), layout="constrained")
     for axes, (label, names) in zip(figure.subplots(len(PANELS), 1, sharex=True), PANELS, strict=True):
         for name in names:

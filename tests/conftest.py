@@ -247,7 +247,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker."""
+    """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker.
+
+    Of several processes each waits for servers first: behind them the quick tests keep all of them busy to the end.
+    """
     if _SHARE[1] > 1:  # a file that the command line names is imported whosever it is
         ours = share(config.rootpath, _unwanted(config), *_SHARE)
         items[:] = [item for item in items if item.nodeid.partition("::")[0] in ours]
@@ -256,7 +259,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.real)
         if item.nodeid.startswith(LONG_ROOMS):
             item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: item.get_closest_marker("real") is not None)
+    first = hasattr(config, "workerinput")
+    items.sort(key=lambda item: (item.get_closest_marker("real") is not None) != first)
 
 
 def _skip_if_missing() -> Generator[None, object, object]:

@@ -28,6 +28,15 @@ Capture = pytest.CaptureFixture[str]
 ROOT = "/app"
 _ACL = (Acl(31, "world", "anyone"), Acl(1, "digest", "x:y"))
 
+# `zketcd archive`, which says oftener than every ten seconds up to where the archive is complete.
+_ARCHIVE = """
+import sys
+from archive.archiver.archiver import Archiver, Intervals
+from zketcd.__main__ import entry
+Archiver.__init__.__kwdefaults__["intervals"] = Intervals(complete=1.0)
+sys.exit(entry())
+"""
+
 
 #: Data, Stat and ACL, by path.
 Nodes = dict[str, tuple[bytes | None, tuple[int, ...], tuple[Acl, ...]]]
@@ -195,7 +204,7 @@ class Archive:
 
     def start(self, *arguments: str) -> None:
         """Another archiver."""
-        command = [sys.executable, "-m", "zketcd", "archive", self.url, *self._etcd]
+        command = [sys.executable, "-c", _ARCHIVE, "archive", self.url, *self._etcd]
         command += ["--metrics", str(self.metrics), *arguments]
         self._processes.append(subprocess.Popen(command))
 

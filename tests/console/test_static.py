@@ -6,7 +6,6 @@ One browser for all tests, and one server that only they use: each test works be
 import io
 import json
 
-import matplotlib.image
 import pytest
 
 from codec.client import get, packet
@@ -20,7 +19,9 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
 async def _brightness(page: Page) -> float:
     """The mean of a screenshot's left edge, 0 to 255."""
-    return float(matplotlib.image.imread(io.BytesIO(await page.screenshot()))[:, 0, 0].mean() * 255)
+    from matplotlib.image import imread  # half a second, in each process that lists all tests
+
+    return float(imread(io.BytesIO(await page.screenshot()))[:, 0, 0].mean() * 255)
 
 
 async def _confirm(page: Page, path: str, button: str) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import chdb
-import pandas
 import pytest
 
 from archive.past import query
@@ -77,6 +75,8 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
 
 
 def test_the_tree_and_its_history_as_tables(world: World) -> None:
+    import pandas  # a second, in each process that lists all tests
+
     client = world.client
     client.create("/app", b'text, "quoted"\n')
     client.create("/app/binary", b"\xff\x00")
@@ -192,6 +192,8 @@ def test_without_pyarrow_there_is_no_parquet(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_clickhouse_reads_the_tree(world: World) -> None:
+    import chdb  # slow
+
     world.client.create("/clickhouse", b"x")
     world.client.create("/clickhouse/tables")
     answered = chdb.query(  # type: ignore[no-untyped-call]

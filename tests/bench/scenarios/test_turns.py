@@ -1,7 +1,7 @@
 """No request, and no clients that pipeline, hold the loop for long: the longest turn, in calls of functions.
 
-A clock that advances by 3 ms at each look stands in for the real one, so that a slice of 10 ms ends at the
-fourth look, however fast the machine is. So the figures depend on nothing but the code.
+A clock that advances by 6 ms at each look stands in for the real one, so that a slice of 5 ms ends at the
+first look, however fast the machine is. So the figures depend on nothing but the code.
 """
 
 import importlib
@@ -21,24 +21,24 @@ _CLOCKS = (
     ("proxy.frontend.turns", "perf_counter"),
     ("proxy.frontend.connection", "perf_counter_ns"),
 )
-_LOOK = 3_000_000  # nanoseconds
-# Calls in one turn: four pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
-_MOST = 70_000
+_LOOK = 6_000_000  # nanoseconds
+# Calls in one turn: a piece or two of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
+_MOST = 26_000
 _SIZES = {
-    "checks": 25_000,
-    "multi-read": 20_000,
-    "set-watches": 20_000,
-    "children": 50_000,
-    "all-children": 50_000,
-    "quota": 50_000,
-    "fan-out": 500,
-    "loaded": 20_000,
-    "caught-up": 20_000,
+    "checks": 8_000,
+    "multi-read": 7_000,
+    "set-watches": 7_000,
+    "children": 17_000,
+    "all-children": 17_000,
+    "quota": 17_000,
+    "fan-out": 170,
+    "loaded": 7_000,
+    "caught-up": 7_000,
     **{name: 6 for name in WORKS if name.startswith("pipelined-")},
 }
 # One packet, which is decoded and checked at a stretch (docs/connections.md).
 _UNDIVIDED = {"acl"}
-_PREPARED = 6_000  # of whatever takes long to prepare
+_PREPARED = 2_000  # of whatever takes long to prepare
 
 
 @pytest.fixture(autouse=True)

@@ -63,10 +63,10 @@ def test_a_test_that_is_interrupted_does_not_spoil_the_next(spark: SparkSession)
         pytest.fail("as pytest-timeout does")
 
     former = signal.signal(signal.SIGALRM, interrupt)
-    remaining, _ = signal.setitimer(signal.ITIMER_REAL, 3)
+    remaining, _ = signal.setitimer(signal.ITIMER_REAL, 2)
     try:
         with pytest.raises(pytest.fail.Exception):
-            spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(12)).collect()
+            spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(6)).collect()
     finally:
         signal.signal(signal.SIGALRM, former)
         signal.setitimer(signal.ITIMER_REAL, remaining)

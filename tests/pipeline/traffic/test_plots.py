@@ -2,16 +2,23 @@
 
 import io
 from contextlib import closing
+from types import ModuleType
 
-import matplotlib.image
 import pytest
 
-from pipeline.traffic import plots
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Report, made
 from tests.pipeline.traffic.rows import lively, traffic
 
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def plots() -> ModuleType:
+    """Without matplotlib in each process that lists all tests."""
+    from pipeline.traffic import plots
+
+    return plots
 
 
 def report(*, empty: bool = False) -> Report:
@@ -20,7 +27,7 @@ def report(*, empty: bool = False) -> Report:
         return made("logs", database.query, 10)
 
 
-def test_a_figure_for_each_view_that_has_something_to_show() -> None:
+def test_a_figure_for_each_view_that_has_something_to_show(plots: ModuleType) -> None:
     figures = plots.svgs(report())
     assert set(figures) == {
         *(
@@ -40,14 +47,16 @@ def test_a_figure_for_each_view_that_has_something_to_show() -> None:
     assert plots.svgs(report(empty=True)) == {}
 
 
-def test_one_picture() -> None:
-    picture = matplotlib.image.imread(io.BytesIO(plots.png(report())))
+def test_one_picture(plots: ModuleType) -> None:
+    from matplotlib.image import imread
+
+    picture = imread(io.BytesIO(plots.png(report())))
     assert picture.shape[1] == 1080
-    empty = matplotlib.image.imread(io.BytesIO(plots.png(report(empty=True))))
+    empty = imread(io.BytesIO(plots.png(report(empty=True))))
     assert empty.shape[0] < picture.shape[0]
 
 
-def test_a_path_is_no_formula() -> None:
+def test_a_path_is_no_formula(plots: ModuleType) -> None:
     """Clients choose paths, and what is between dollar signs may be no formula that can be drawn."""
     with closing(Database()) as database:
         database.add([traffic("setData", r"/a$\b$", bytes=1)])
