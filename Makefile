@@ -177,17 +177,18 @@ upgrades: setup-test ## Upgrade the proxies of two inserting ClickHouse servers 
 # Checks
 
 PYTEST := $(VENV)/python -m pytest --no-loadscope-reorder
-# Twice the cores that tests are made for: most of a real test's time is waiting for a server, or for a session to expire.
-TEST_PROCESSES ?= 4
+# More than cores: most of a real test's time is waiting for a server, or for a session to expire. Seven, with their
+# servers, take 7 GB; so five on a machine with less than 12.
+TEST_PROCESSES ?= $(shell awk '/MemTotal/ {print (($$2 < 12e6) ? 5 : 7)}' /proc/meminfo)
 
 .PHONY: test unit properties pythons lint format
-test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python, and look for gone pins
+test: setup-test ## Run all tests, those that need a server first; then, without ARGS, some on another Python, and look for gone pins
 	$(PYTEST) --numprocesses $(TEST_PROCESSES) $(ARGS)
 	@$(if $(ARGS),,HYPOTHESIS_PROFILE=quick tools/test_pythons.sh --quiet)
 	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only prints.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
-unit: setup-dev ## Run the tests of the product that need no server and are quick (75 to 105 s of CPU time)
+unit: setup-dev ## Run the tests of the product that need no server and are quick (50 to 70 s of CPU time)
 	HYPOTHESIS_PROFILE=quick $(VENV)/python tools/test_in_shares.py 2 -m "not real and not long" $(ARGS)
 
 properties: setup-dev ## Run the property tests with forty times as many examples as `make test`

@@ -249,7 +249,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker.
 
-    Of several processes each waits for servers first: behind them the quick tests keep all of them busy to the end.
+    Several processes wait for servers first: behind that, quick tests keep all of them busy to the end.
     """
     if _SHARE[1] > 1:  # a file that the command line names is imported whosever it is
         ours = share(config.rootpath, _unwanted(config), *_SHARE)

@@ -249,10 +249,3 @@ def test_encode_connect_response(
     body += records.MAY_BE_MISSING.write(read_only)
     packet = packets.encode_connect_response(timeout, session_id, password, read_only, version)
     assert packet == pack_buffer(body)
-
-
-def test_a_handshake_as_clients_send_it() -> None:
-    packet = bytes.fromhex("00000000 0000000000000007 00007530 0123456789abcdef 00000002 abcd 00")
-    request = packets.ConnectRequest(0, 7, 30000, 0x123456789ABCDEF, b"\xab\xcd", False)
-    assert packets.decode_connect(packet) == request
-    assert packets.decode_connect(packet[:-1]) == request._replace(read_only=None)

@@ -89,15 +89,15 @@ CASES: dict[str, Script] = {
         *one(0, Create("/a"), Create("/b"), Create("/c"), Create("/d")),
         *one(1, Exists("/a")),
         Drop(1),
-        *one(0, SetData("/a"), Create("/a/x"), Delete("/b"), SetAcl("/c"), Create("/e")),
+        *one(0, SetData("/a"), Create("/a/x"), Delete("/b"), SetAcl("/c"), Create("/d/y"), Create("/e")),
         Reopen(1),
         *one(
             1,
             SetWatches(
                 "last",
-                ("/a", "/b", "/c", "/missing"),
+                ("/a", "/b", "/c", "/d", "/missing"),
                 ("/a", "/b", "/e", "/missing"),
-                ("/a", "/b", "/d", "/missing"),
+                ("/a", "/b", "/c", "/d", "/missing"),
             ),
         ),
         *one(0, SetData("/c"), SetData("/a"), Create("/d/x"), Create("/missing"), Create("/b"), Delete("/e")),

@@ -243,15 +243,15 @@ CASES: dict[str, Script] = {
         *one(0, Create("/a"), Create("/b"), Create("/c"), Create("/d")),
         *one(1, AddWatch("/a"), AddWatch("", RECURSIVE), Exists("/a")),
         Drop(1),
-        *one(0, SetData("/a"), Create("/a/x"), Delete("/b"), SetAcl("/c"), Create("/e")),
+        *one(0, SetData("/a"), Create("/a/x"), Delete("/b"), SetAcl("/c"), Create("/d/y"), Create("/e")),
         Reopen(1),
         *one(
             1,
             SetWatches2(
                 "last",
-                ("/a", "/b", "/c", "/missing"),
+                ("/a", "/b", "/c", "/d", "/missing"),
                 ("/a", "/b", "/e", "/missing"),
-                ("/a", "/b", "/d", "/missing"),
+                ("/a", "/b", "/c", "/d", "/missing"),
                 ("/a", "/c", "/missing"),
                 ("", "/d", "/a"),
             ),

@@ -22,7 +22,7 @@ _CLOCKS = (
     ("proxy.frontend.connection", "perf_counter_ns"),
 )
 _LOOK = 6_000_000  # nanoseconds
-# Calls in one turn: a piece or two of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
+# Calls in one turn: pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
 _MOST = 26_000
 _SIZES = {
     "checks": 8_000,

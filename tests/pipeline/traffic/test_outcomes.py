@@ -27,6 +27,7 @@ from pipeline.traffic.table import TrafficRow
 from proxy.log.load.replay import Place
 from proxy.state import capture
 from schema.entry import Entry, Identity, Kind, Request, Rules, encode_close, encode_node_due
+from tests.pipeline.traffic.rows import traffic
 from tests.proxy.log.trees import opened
 
 
@@ -50,29 +51,9 @@ def client(asked: Asked, session: int = 1) -> Request:
 
 def test_what_is_known_of_a_create() -> None:
     (row,) = run(client(Create("/a", b"xyz")))
-    assert row == TrafficRow(
-        time=5,
-        zxid=2,
-        session_id=1,
-        operation="create",
-        path="/a",
-        bytes=3,
-        size=len(encode_body(Create("/a", b"xyz"))),
-        mode="PERSISTENT",
-        parts=None,
-        result="OK",
-        paths=None,
-        nodes=1,
-        grown=5,
-        position=9,
-        proxy="p",
-        number=1,
-        request=1,
-        identities=("ip:10.0.0.1",),
-        cxid=None,
-        file=None,
-        offset=None,
-    )
+    size = len(encode_body(Create("/a", b"xyz")))
+    plain = traffic("create", "/a", bytes=3, size=size, grown=5, identities=("ip:10.0.0.1",))
+    assert row == plain._replace(time=5, zxid=2, position=9, request=1)
 
 
 def test_sequential_nodes_have_the_paths_that_they_got() -> None:

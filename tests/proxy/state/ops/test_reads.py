@@ -1,18 +1,14 @@
-"""Reads: whoAmI, an ACL too long for a reply, and what a read-only session may ask; more in tests/compat."""
+"""Reads: an ACL too long for a reply, and what a read-only session may ask; more in tests/compat."""
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
-from codec.jute import INT, Acl, pack_string
+from codec.jute import Acl, pack_string
 from lab.oracle.requests import SetAcl
-from proxy.state.auth.digest import digest_identity
-from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED, PLAIN, for_read_only_session
 from proxy.state.outcome import Refusal
 from proxy.state.pause import TooLong
 from tests.proxy.state.ops.room import Client, do, read, refused, room
-
-USER = digest_identity(b"user:word")
 
 
 def _path(path: str, *, watch: bool = False) -> bytes:
@@ -29,14 +25,6 @@ def test_an_acl_that_no_reply_has_room_for_is_refused() -> None:
             with pytest.raises(TooLong):  # so it is read in slices
                 read(world, OpCode.GET_ACL, _path("/open"))
     assert refused(world, OpCode.GET_ACL, _path("/open")) is ErrorCode.BAD_ARGUMENTS
-
-
-def test_who_am_i_shows_schemes_and_user_names() -> None:
-    identities = (Identity("ip", "::1"), USER, digest_identity(b":"), Identity("super", "user:x"))
-    shown = [("ip", "::1"), ("digest", "user"), ("digest", ""), ("super", "")]
-    assert read(room(), OpCode.WHO_AM_I, b"", Client(*identities)) == INT.pack(4) + b"".join(
-        pack_string(text) for pair in shown for text in pair
-    )
 
 
 def test_a_read_only_session_reads_and_closes() -> None:
