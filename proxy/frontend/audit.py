@@ -28,8 +28,6 @@ _MOST_OF_USERS = 256  # characters
 _MOST = 4096  # characters of any other value: a client must not fill the disk faster than it sends
 _MOST_ENTRIES = 512  # of an ACL: more have more characters
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
-# Parts of a multi whose mode ZooKeeper does not log.
-_WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
 # In the order of ZKUtil.getPermString.
 _PERMS = (
     (Perms.CREATE, "c"),
@@ -64,8 +62,7 @@ def of_request(
             path, position = _created(kind.operation, body, position + MULTI_HEADER.size)
             if kind.operation.audited:
                 operation = _operation(kind.operation, part, path)
-                if kind.opcode in _WITHOUT_MODE:
-                    # As in AuditHelper.logMultiOperation.
+                if not kind.operation.audits_mode:
                     operation = (pair for pair in operation if pair[0] != "znode_type")
                 yield f"{head}\t{_line(*operation, ('result', result))}"
     elif (write := EXTENDED.writes.get(opcode)) is not None and write.audited and fields is not None:

@@ -1,7 +1,8 @@
 """The interface of an operation, which the files in `ops/` implement.
 
 A write is `decode`, `apply` in a transaction, `reply`; multi uses all three again. A read is one function on
-the tree. Each is one record with all that is known about the operation.
+the tree. Each is one record with all that is known about the operation, except what only a sync has (it
+counts no zxid, and may do without an entry), and only the end of a session (a full etcd takes it, too).
 """
 
 import enum
@@ -139,6 +140,10 @@ class WriteOperation(NamedTuple):
     # It can be a part of a multi; and it can be nothing else.
     part: bool = False
     only_part: bool = False
+    # As a part, a create has one of these modes, or is looked at further (`ops.multi`). None: it has no mode.
+    usual_modes: frozenset[int] | None = None
+    # As a part, its mode is in the audit log (AuditHelper.logMultiOperation).
+    audits_mode: bool = True
     # What `reply` returns, if it can be a part.
     holds: Holds = Holds.NOTHING
     # The request has an ACL, or parts that may have one.

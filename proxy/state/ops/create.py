@@ -14,6 +14,16 @@ from proxy.state.transaction import Transaction
 from schema.paths import ROOT, is_valid
 from schema.znode import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
 
+# Modes of a create that agree with its opcode: neither a container's nor with a TTL.
+_USUAL_MODES = frozenset(
+    (
+        CreateMode.PERSISTENT,
+        CreateMode.EPHEMERAL,
+        CreateMode.PERSISTENT_SEQUENTIAL,
+        CreateMode.EPHEMERAL_SEQUENTIAL,
+    )
+)
+
 Created: TypeAlias = tuple[str, Node]
 
 _EPHEMERAL = 1
@@ -112,6 +122,7 @@ CREATE = WriteOperation(
     create,
     _path,
     part=True,
+    usual_modes=_USUAL_MODES,
     holds=Holds.PATH,
     has_acl=True,
     effect=Effect.CREATES,
@@ -119,6 +130,6 @@ CREATE = WriteOperation(
     counted="create",
     word="CREA",
 )
-CREATE2 = CREATE._replace(reply=_path_and_stat, holds=Holds.PATH | Holds.STAT)
-CREATE_CONTAINER = CREATE2._replace(apply=_container)
-CREATE_TTL = CREATE2._replace(decode=decoder(read_create_ttl), apply=_ttl)
+CREATE2 = CREATE._replace(reply=_path_and_stat, holds=Holds.PATH | Holds.STAT, audits_mode=False)
+CREATE_CONTAINER = CREATE2._replace(apply=_container, audits_mode=True)
+CREATE_TTL = CREATE2._replace(decode=decoder(read_create_ttl), apply=_ttl, usual_modes=frozenset())

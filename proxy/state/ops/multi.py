@@ -20,16 +20,6 @@ from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.transaction import Transaction
 
-_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
-# Modes of a create that agree with its opcode: neither a container's nor with a TTL.
-_USUAL_MODES = frozenset(
-    (
-        CreateMode.PERSISTENT,
-        CreateMode.EPHEMERAL,
-        CreateMode.PERSISTENT_SEQUENTIAL,
-        CreateMode.EPHEMERAL_SEQUENTIAL,
-    )
-)
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
 # So many bytes are decoded in about the time of one step: one small part, or an entry of an ACL.
@@ -54,12 +44,7 @@ class PartKind:
         # MultiResponse has one type for all creates whose results have a Stat.
         answered = OpCode.CREATE2 if operation.holds == Holds.PATH | Holds.STAT else opcode
         self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # precedes its result
-        # Modes of a create that need no further check (`_looked_at`); None: this is no create.
-        self.usual_modes: frozenset[int] | None = None
-        if opcode in _CREATES:
-            self.usual_modes = _USUAL_MODES
-        elif opcode == OpCode.CREATE_TTL:
-            self.usual_modes = frozenset()
+        self.usual_modes = operation.usual_modes
 
 
 PartKinds: TypeAlias = Mapping[int, PartKind]

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode
+from lab.oracle import requests as oracle
+from pipeline.follow import applying
+from pipeline.formats import transactions
 from proxy.admin.clients import lop_name
 from proxy.admin.facts import OPERATIONS
 from proxy.state.effect import Effect
@@ -50,6 +53,17 @@ def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | Writ
     assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG, "`counted` in its row"
     assert lop_name(opcode) == (row.word or str(opcode))
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
+
+
+def test_who_else_knows_all_writes() -> None:
+    """The oracle which change something; the pipeline which transactions ZooKeeper logs."""
+    writes = {opcode for opcode, row in ROWS.items() if isinstance(row, WriteOperation)}
+    made = {opcode: getattr(oracle._MAKE[opcode], "func", oracle._MAKE[opcode]) for opcode in writes}
+    unknown = {opcode for opcode in writes if made[opcode] not in oracle._WRITES}
+    assert unknown == {OpCode.RECONFIG, OpCode.SYNC}
+    zookeepers = writes & set(map(int, OpCode)) - {OpCode.SYNC, OpCode.MULTI}
+    assert zookeepers <= transactions._BODIES.keys()
+    assert zookeepers - applying._TYPES.keys() == {OpCode.CHECK, OpCode.RECONFIG}
 
 
 _WRITES = [(opcode, row) for opcode, row in ROWS.items() if isinstance(row, WriteOperation)]
