@@ -16,7 +16,8 @@ class Clock:
     #: Seconds since 1970, and nanoseconds.
     time = staticmethod(host_time.time)
     time_ns = staticmethod(host_time.time_ns)
-    #: Seconds and nanoseconds for measuring durations; the origin means nothing.
+    #: Seconds and nanoseconds for measuring durations; the origin means nothing. The event loop's time has
+    #: that of `monotonic`: both asyncio and uvloop read the same clock of Linux.
     monotonic = staticmethod(host_time.monotonic)
     perf_counter = staticmethod(host_time.perf_counter)
     perf_counter_ns = staticmethod(host_time.perf_counter_ns)

@@ -212,6 +212,13 @@ def test_addresses(arguments: list[str], client: tuple[str, int], admin: tuple[s
     assert ((config.host, config.port), config.admin) == (client, admin)
 
 
+def test_the_default_admin_server_gives_its_port_to_each_other_one() -> None:
+    others = parse([]).addresses.keys() - {"--admin-listen"}
+    assert [parse([*_CERTIFICATE, f"{option}=0.0.0.0:8080"]).admin for option in others] == [None] * len(
+        others
+    )
+
+
 # Making a parser takes longer than using it.
 _PARSER = parser()
 

@@ -35,7 +35,10 @@ class SeenRecord:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the tree copies another one: only `zketcd follow` writes, up to the cut-over."""
+        """Whether the tree copies another one: only `zketcd follow` writes, up to the cut-over.
+
+        The load has found the follower's position, too (`record.is_copy`).
+        """
         return self.copied is not None
 
     @property
