@@ -346,8 +346,11 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         successor = await until_ended(control, server, listeners, (failed, signalled, etcd_ended), obstacle)
         if successor and channel is None and supervisor.is_needed():
             supervisor.pass_on_to(successor, loop)
-            if stopped.is_set():  # it came too late for this process
+            # What came too late for this process:
+            if stopped.is_set():
                 signal.raise_signal(signal.SIGTERM)
+            if control.requested.is_set():
+                signal.raise_signal(signal.SIGUSR2)
         await _raise_fault((failed, etcd_ended), archiving)
         if successor:
             await admin.aclose()  # first: its port is the new process's, and this one is "not ready" now

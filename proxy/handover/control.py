@@ -23,7 +23,9 @@ class Control:
     def __init__(self, serves: str = "") -> None:
         """`serves`: the answer to WHICH."""
         self._serves = serves
+        #: An upgrade was requested, and has not begun.
         self.requested = asyncio.Event()
+        self._is_upgrading = False
         self._waiting: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
 
@@ -38,9 +40,14 @@ class Control:
             return
         self._server = await asyncio.start_unix_server(self._asked, sock=end)
 
-    async def answer(self, outcome: str) -> None:
-        """The upgrade is over: report it to each client that has asked."""
+    def begin(self) -> None:
+        """The upgrade begins. A signal from now on requests another one: the configuration may be newer."""
         self.requested.clear()
+        self._is_upgrading = True
+
+    async def answer(self, outcome: str) -> None:
+        """The upgrade is over: report it to each client that has asked, also since it began."""
+        self._is_upgrading = False
         waiting, self._waiting = self._waiting, []
         for writer in waiting:
             writer.write(outcome.encode() + b"\n")
@@ -65,7 +72,8 @@ class Control:
         request = await reader.readline()
         if request == REQUEST:
             self._waiting.append(writer)
-            self.requested.set()
+            if not self._is_upgrading:
+                self.requested.set()
             return
         if request == WHICH:
             writer.write(self._serves.encode() + b"\n")

@@ -44,14 +44,20 @@ def obstacle() -> str:
 
 def pass_on_to(successor: int, loop: asyncio.AbstractEventLoop) -> None:
     """Pass signals on to the process that has taken over, until this one is this program."""
+    passed: list[int] = []  # and not seen by the loop yet, which comes later
 
     def pass_on(signum: int, _frame: object = None) -> None:
+        passed.append(signum)
         with suppress(ProcessLookupError):
             os.kill(successor, signum)
 
-    for signum in _ENDING:  # the loop may not have seen one that has come; what comes twice does no harm
-        loop.add_signal_handler(signum, pass_on, signum)
+    def seen(signum: int) -> None:
+        if signum not in passed:  # it came before
+            pass_on(signum)
+        passed.remove(signum)
+
     for signum in _PASSED_ON:
+        loop.add_signal_handler(signum, seen, signum)
         signal.signal(signum, pass_on)
 
 

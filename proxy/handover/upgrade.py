@@ -52,6 +52,7 @@ async def until_ended(
             control.close()  # a request from now on would get no answer
             await control.answer("no upgrade: this process ends")
             return 0
+        control.begin()
         if obstacle:
             log.error("no upgrade: %s", obstacle)
             await control.answer(f"no upgrade: {obstacle}")

@@ -81,9 +81,20 @@ def test_the_first_process_leads_to_the_one_that_serves(server: Upgradable) -> N
 
 
 class Ended(ServerWithPrelude, UpgradableServer):
-    """A zketcd that gets SIGTERM at a moment of its end: `prelude` says which."""
+    """A zketcd that gets a signal at a moment of its end: `prelude` says which."""
 
 
+_AS_IT_HANDS_OVER = """
+import os, signal
+from proxy.handover.sender import Sender
+pass_clients = Sender._pass_clients
+def passing(self, channel):
+    if not os.environ.get("_SENT"):
+        os.environ["_SENT"] = "1"
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pass_clients(self, channel)
+Sender._pass_clients = passing
+"""
 _BEFORE_IT_PASSES_ON = """
 import os, signal
 from proxy.handover import supervisor
@@ -137,6 +148,21 @@ def test_a_signal_for_the_first_process_as_it_hands_over_is_passed_on(
         server.upgrade()
         assert server.wait() == 0
         assert "draining" in server.log_text()
+
+
+@pytest.mark.parametrize("signum", ["SIGUSR2", "SIGHUP"])
+@pytest.mark.parametrize(
+    "prelude", [_AS_IT_HANDS_OVER, _BEFORE_IT_PASSES_ON, _AS_IT_STOPS, _BEHIND_ITS_LOOP, _TO_ANOTHER_THREAD]
+)
+def test_a_request_for_another_upgrade_as_a_process_hands_over_is_not_lost(
+    etcd_server: EtcdServer, etcd_prefix: str, prelude: str, signum: str
+) -> None:
+    """The configuration that it was sent for was not read."""
+    server = Ended(etcd_server.endpoint, prefix=etcd_prefix)
+    server.prelude = prelude.replace("SIGTERM", signum)
+    with server:
+        server.upgrade()
+        wait_until(lambda: server.times_ready >= 3, "there is another upgrade")
 
 
 def test_the_first_process_passes_on_the_signal_for_the_log_level(server: Upgradable) -> None:

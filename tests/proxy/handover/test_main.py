@@ -11,6 +11,7 @@ from proxy.handover import main as program
 from proxy.handover.control import DONE, Control
 from proxy.handover.names import name_of
 from proxy.handover.upgrade import until_ended
+from tests.proxy.log.proxies import until
 from zketcd.__main__ import main
 
 
@@ -74,6 +75,27 @@ async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.C
     control.close()
     printed = capsys.readouterr()
     assert outcome in (printed.out if code == 0 else printed.err)
+
+
+async def test_a_client_that_asks_during_an_upgrade_gets_its_outcome_and_a_signal_another_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    control = Control()
+    await control.open()
+    control.requested.set()
+    control.begin()
+    for is_another in (False, True):
+        asking = asyncio.create_task(asyncio.to_thread(main, ["upgrade", str(os.getpid())]))
+        await until(lambda: bool(control._waiting))
+        if is_another:
+            control.requested.set()
+        await control.answer(f"{DONE}7 has taken over")
+        assert await asking == 0
+        assert control.requested.is_set() == is_another
+        control.begin()
+    await _turns()
+    control.close()
+    assert capsys.readouterr().out == f"{DONE}7 has taken over\n" * 2
 
 
 async def test_another_user_is_told_who_may_ask(
