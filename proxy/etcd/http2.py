@@ -46,6 +46,10 @@ LARGEST = (1 << 31) - 1  # a stream's number, and a window
 DEFAULT_WINDOW = 65_535
 DEFAULT_FRAME = 16_384
 _LARGEST_FRAME = (1 << 24) - 1
+# Bytes. etcd's header blocks have some tens. hpack refuses fields of more than this, once it has the block.
+_LARGEST_HEADERS = 64 << 10
+# Bytes of one answer. Ours are of some MiB, and of some tens at most; Go's gRPC can send 2 GiB.
+_LARGEST_MESSAGE = 1 << 30
 # The bytes that the server may send before we acknowledge them: a watch that catches up brings tens of MiB.
 WINDOW = 64 << 20
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -421,6 +425,8 @@ class Http2Call:
                 compressed, length = MESSAGE.unpack_from(begun)
                 if compressed:
                     raise ValueError("a compressed message, though none was allowed")
+                if length > _LARGEST_MESSAGE:
+                    raise ValueError(f"a message of {length} bytes")
                 if len(begun) < 5 + length:
                     break
                 self._messages.append(bytes(begun[5 : 5 + length]))
@@ -464,7 +470,8 @@ class Http2Connection(asyncio.Protocol):
         self._calls: dict[int, Http2Call] = {}
         self._next_stream = 1
         self._rest = b""
-        self._headers: tuple[int, int, bytes] | None = None  # stream, flags and block still to be continued
+        # Stream, flags and block that is still to be continued.
+        self._headers: tuple[int, int, bytearray] | None = None
         self._received = 0  # bytes of all calls that are not acknowledged
         self._last_received = loop.time()
         self._pinged = 0.0
@@ -605,12 +612,13 @@ class Http2Connection(asyncio.Protocol):
             self._take_data(flags, stream, payload)
         elif kind == HEADERS:
             block = without_padding(flags, payload)
-            self._take_headers(stream, flags, block[5:] if flags & PRIORITY else block)
+            self._take_headers(stream, flags, bytearray(block[5:] if flags & PRIORITY else block))
         elif kind == CONTINUATION:
             if self._headers is None or self._headers[0] != stream:
                 raise ValueError("a continuation of nothing")
-            _, former, block = self._headers
-            self._take_headers(stream, former | flags & END_HEADERS, block + payload)
+            _, former, begun = self._headers
+            begun += payload
+            self._take_headers(stream, former | flags & END_HEADERS, begun)
         elif kind == WINDOW_UPDATE:
             self._take_window(stream, WORD.unpack(payload)[0] & LARGEST)
         elif kind == SETTINGS:
@@ -657,14 +665,16 @@ class Http2Connection(asyncio.Protocol):
             self.sender.add(frame(WINDOW_UPDATE, 0, stream, WORD.pack(call.received)))
             call.received = 0
 
-    def _take_headers(self, stream: int, flags: int, block: bytes) -> None:
+    def _take_headers(self, stream: int, flags: int, block: bytearray) -> None:
         """A block of headers, as far as it has arrived."""
         call = self._call(stream)
+        if len(block) > _LARGEST_HEADERS:
+            raise ValueError(f"headers of more than {_LARGEST_HEADERS} bytes")
         if not flags & END_HEADERS:
             self._headers = (stream, flags, block)
             return
         self._headers = None
-        headers = header_fields(block)
+        headers = header_fields(bytes(block))
         if call is None or not flags & END_STREAM:
             return
         status = headers.get("grpc-status")

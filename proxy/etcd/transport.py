@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 from urllib.parse import quote
 
+from proxy.support.controls import escaped
+
 Metadata = Sequence[tuple[str, str]]
 
 
@@ -27,8 +29,9 @@ class RpcError(Exception):
     """A call that failed, with the server's words for it or our own."""
 
     def __init__(self, details: str) -> None:
-        super().__init__(details)
-        self.details = details
+        """The words get into the log: control characters of the server's are escaped."""
+        self.details = escaped(details)
+        super().__init__(self.details)
 
 
 class TransportMissing(ValueError):

@@ -149,6 +149,8 @@ def decode_range(response: bytes) -> RangeResult:
 
 def _txn_result(txn: Txn, message: pb.TxnResponse, revision: int) -> TxnResult:
     succeeded = message.succeeded
+    if not succeeded and not txn.compares:
+        raise EtcdUnknown("etcd's answer says that a comparison has failed in a request without any")
     results: list[RangeResult | TxnResult | None] = []
     # The request says what each response is, so those of puts and deletes need not be looked at.
     for index, op in enumerate(txn.success if succeeded else txn.failure):

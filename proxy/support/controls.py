@@ -1,4 +1,4 @@
-"""What of a client's text may get into no log, span or terminal: too much of it, and control characters.
+"""What of others' text may get into no log, span or terminal: too much of it, and control characters.
 
 Pure.
 """
@@ -15,6 +15,13 @@ _RANGES = (
 )
 #: Their numbers.
 CONTROLS = frozenset(code for first, last in _RANGES for code in range(first, last + 1))
+
+_ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROLS}
+
+
+def escaped(text: str) -> str:
+    """A text whose control characters, line feeds included, are written as escapes."""
+    return text.translate(_ESCAPES)
 
 
 def shortened(text: str, most: int) -> str:

@@ -149,6 +149,7 @@ async def test_messages_of_a_stream_come_one_by_one() -> None:
         ([("grpc-status", "8"), ("grpc-message", "etcdserver: too many%3A 100%25 r%C3%A9sum")], "100% résum"),
         ([("grpc-status", "14")], "gRPC status 14"),
         ([("x-other", "1")], "without a gRPC status"),
+        ([("grpc-status", "2"), ("grpc-message", "a%0A%1B[31mb")], r"^a\\n\\x1b\[31mb$"),
     ],
 )
 async def test_refusals(headers: list[tuple[str, str]], words: str) -> None:
@@ -371,6 +372,8 @@ async def test_what_a_callback_raises_is_not_laid_to_the_server(
         (b"\0\0\0\x09\0\0\0\0\x01", "a continuation of nothing"),
         (b"\0\0\x01\x08\0\0\0\0\x01\0", "not understood"),
         (b"\0\0\x01\x03\0\0\0\0\x01\0", "not understood"),  # found by fuzzing: the call never ended
+        (frame(1, 0, 1, b"\x88") + frame(9, 0, 1, bytes(16_000)) * 5, "headers of more than 65536 bytes"),
+        (frame(0, 0, 1, b"\0\xff\xff\xff\xff"), "a message of 4294967295 bytes"),
         (frame(0, 0x8, 1, b"\x05abcd"), "padding"),
         (frame(0, 0x8, 1), "not understood"),
         (frame(1, 0x8 | 0x4, 1, b"\x05abcd"), "padding"),

@@ -183,3 +183,9 @@ def test_an_answer_with_too_few_results_leaves_the_outcome_unknown(inner: Op) ->
 def test_a_page_without_keys_that_says_there_are_more_is_no_answer() -> None:
     with pytest.raises(EtcdUnknown, match="more"):
         wire.decode_range(pb.RangeResponse(more=True).SerializeToString())
+
+
+def test_a_txn_without_comparisons_cannot_fail() -> None:
+    # Found with a server that answers everything with an empty message: a start ended by an unpacking error.
+    with pytest.raises(EtcdUnknown, match="without any"):
+        wire.decode_txn(Txn([], [Get(b"a")], []), b"")
