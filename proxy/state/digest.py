@@ -15,7 +15,7 @@ from struct import Struct
 
 from codec.longs import unsigned
 from proxy.state.budgets import Budgets
-from proxy.state.node import Node, PackedNode
+from proxy.state.node import FullNode, Node, PackedNode, digested_parts
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodePage
@@ -96,6 +96,22 @@ class Digest:
             self.touched.add(path)
             is_large = node.size > _LARGE
             self._total -= self._large_hash(path, node, pause) if is_large else node_hash(path, node)
+
+    def take_siblings(self, paths: Sequence[str], nodes: Sequence[Node], pause: Pause = NO_PAUSE) -> None:
+        """Existing nodes below one parent are about to be deleted. An undone deletion has to touch them."""
+        if (
+            FullNode in map(type, nodes)
+            or max(map(len, nodes)) > _LARGE  # type: ignore[arg-type]
+            or paths[0].startswith(_UNCOUNTED)
+            or not self.touched.isdisjoint(paths)
+        ):
+            for path, node in zip(paths, nodes, strict=True):
+                self.touch(path, node, pause)
+            return
+        if self.all_touched is not None:
+            self.all_touched.update(paths)
+        digested = map(b"".join, map(digested_parts, nodes))
+        self._total -= sum(map(_crc32, digested, map(_crc32, map(str.encode, paths))))
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""

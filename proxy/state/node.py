@@ -8,8 +8,9 @@ Stat has been read (docs/decisions/0037-packed-znodes.md).
 from collections.abc import Callable, Collection, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, repeat
+from operator import itemgetter
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
 from codec.jute import INT, NULL, OPEN_ACL, Acl, from_text, pack_strings
@@ -42,12 +43,13 @@ _HEAD = INT.size
 _AROUND = _HEAD + STAT.size  # bytes of a packed node besides its data
 _TAIL = -STAT.size
 _CTIME = _TAIL + 16
+_SIZE = _TAIL + 52
+_PZXID = _TAIL + 60
 # czxid mzxid pzxid ctime mtime version cversion aversion ephemeralOwner
 _pack_digested = Struct(">qqqqqiiiq").pack
 _pack_int = INT.pack
 _pack = STAT.pack
 _fields_at = STAT.unpack_from
-_parts_at = Struct(">16s36s8x8s").unpack_from
 _long_at = Struct(">q").unpack_from
 _int_at = INT.unpack_from
 
@@ -208,11 +210,7 @@ class PackedNode(bytes):
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
-        # What is before ctime, and what is from ctime to owner, follow each other in both.
-        middle: bytes
-        pzxid: bytes
-        _, middle, pzxid = _parts_at(self, _TAIL)
-        return self[_HEAD:_CTIME] + pzxid + middle
+        return b"".join(digested_parts(self))
 
     def written(self, data: bytes | None, zxid: int, time: int) -> "PackedNode":
         """The node after a setData."""
@@ -227,7 +225,20 @@ class PackedNode(bytes):
         return FullNode(*self.fields())
 
 
+#: Of a packed node, what follows each other in `digested`.
+digested_parts: Callable[[Any], tuple[bytes, bytes, bytes]] = itemgetter(
+    slice(_HEAD, _CTIME), slice(_PZXID, None), slice(_CTIME, _SIZE)
+)
+
 Node: TypeAlias = FullNode | PackedNode
+
+
+def total_size(nodes: Collection[Node]) -> int:
+    """How many bytes of data they have."""
+    if FullNode in map(type, nodes):
+        return sum(node.size for node in nodes)
+    return sum(map(len, nodes)) - _AROUND * len(nodes)  # type: ignore[arg-type]
+
 
 _kinds: dict[Rights, type[PackedNode]] = {OPEN: PackedNode}
 

@@ -139,22 +139,29 @@ class Pause:
             self()
         items.clear()
 
-    def sorted(self, items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+    def sorted(self, items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
         """As `sorted`. Very many items are split at the values of a sample, and sorted part by part."""
-        unsorted = list(items)
+        unsorted: list[Any] = list(items)
         size = 4 * self.every
         if len(unsorted) <= size:
             return sorted(unsorted, key=key)
         parts_wanted = min(2 * self.every, len(unsorted) // self.every) + 1
-        pivots = sorted(map(key, unsorted[:: len(unsorted) // parts_wanted or 1]))
+        sample = unsorted[:: len(unsorted) // parts_wanted or 1]
+        pivots = sorted(map(key, sample) if key else sample)
         self()
-        parts: list[list[Item]] = [[] for _ in range(len(pivots) + 1)]
+        parts: list[list[Any]] = [[] for _ in range(len(pivots) + 1)]
         for batch in self.batches(unsorted, per_step=4):
-            for item in batch:
-                parts[bisect(pivots, key(item))].append(item)
+            batch.sort(key=key)  # to split it at the pivots is faster than to look up each item
+            begin = 0
+            for part, pivot in zip(parts, pivots, strict=False):
+                end = bisect(batch, pivot, begin, key=key)
+                part += batch[begin:end]
+                begin = end
+            parts[-1] += batch[begin:]
         found: list[Item] = []
         for part in parts:
-            found += sorted(part, key=key)
+            part.sort(key=key)
+            found += part
             self()
         return found
 
@@ -162,7 +169,7 @@ class Pause:
         """As `sorted`. Long texts, which are slow to compare, are merged one by one."""
         unsorted = list(texts)
         if sum(map(len, unsorted)) <= max(self.every, len(unsorted)) * BYTES_PER_STEP:
-            return self.sorted(unsorted, str)
+            return self.sorted(unsorted)
         parts = [sorted(some) for some in self.texts(unsorted)]
         found: list[str] = []
         for text in merge(*parts):

@@ -74,8 +74,17 @@ class Recording(Transaction):
 
     @override
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
-        self.changes.append(Recorded(What.DELETED, path, node.version, NONE, node.data, rights=node.rights))
+        self._deleted(path, node)
         super().delete(path, above, parent, node)
+
+    @override
+    def delete_siblings(self, above: str, paths: list[str]) -> None:
+        for path in paths:
+            self._deleted(path, self.nodes[path])
+        super().delete_siblings(above, paths)
+
+    def _deleted(self, path: str, node: Node) -> None:
+        self.changes.append(Recorded(What.DELETED, path, node.version, NONE, node.data, rights=node.rights))
 
     @override
     def set_data(self, path: str, node: Node, data: bytes | None) -> Node:

@@ -6,15 +6,18 @@ is undone completely.
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from codec.constants import ErrorCode, EventType
 from codec.jute import Acl
+from codec.named import new_tuple
 from proxy.state.acl import expand
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
-from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
+from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node, total_size
 from proxy.state.outcome import Refusal, SearchRefused, Warned
 from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
@@ -316,11 +319,48 @@ class Transaction:
 
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
-        nodes = self.nodes
-        self.deleted_ephemerals = self.pause.sorted_texts(self.tree.ephemerals.get(session_id, ()))
-        for path in self.pause.each(self.deleted_ephemerals):
-            above = parent_of(path)
-            self.delete(path, above, nodes[above], nodes[path])
+        owned = self.tree.ephemerals.get(session_id)
+        self.deleted_ephemerals = self.pause.sorted_texts(owned or ())
+        if owned is None:
+            return
+        for some in self.pause.batches(self.deleted_ephemerals):
+            for above, siblings in groupby(some, parent_of):
+                self.delete_siblings(above, list(siblings))
+            owned.difference_update(some)
+        del self.tree.ephemerals[session_id]
+
+    def delete_siblings(self, above: str, paths: list[str]) -> None:
+        """Delete some ephemerals below a parent, at most a step's: as `delete`, but for `Tree.ephemerals`."""
+        tree, digest, known = self.tree, self._digest, self.nodes
+        nodes = [known[path] for path in paths]
+        parent = known[above]
+        assert isinstance(parent, FullNode)  # it has children
+        children = parent.children
+        assert children is not None
+        self._undo += zip(repeat(_undelete), paths, repeat(above), nodes, repeat(parent.pzxid))
+        digest.touch(above, parent, self.pause)
+        digest.take_siblings(paths, nodes, self.pause)
+        for path in paths:
+            del known[path]
+            del children[path]
+        tree.data_size -= sum(map(len, paths)) + total_size(nodes)
+        tree.acl_size -= sum(map(_acl_size, nodes))
+        # A multiple of LOOK was left meanwhile, as `delete` asks after each.
+        if not children or (-len(children) % LOOK < len(paths) and is_sparse(children)):
+            parent.children = dict.fromkeys(children) or None
+        parent.pzxid = self.zxid
+        parent._stat = parent._names = None
+        if tree.quotas or paths[0].startswith(QUOTA_PATHS):
+            removed = tree.quotas.node_removed
+            self._quota_changes += [
+                (removed, path, node.data) for path, node in zip(paths, nodes, strict=True)
+            ]
+        if self.watched:
+            rights = parent.rights
+            self.events += [
+                new_tuple(TreeEvent, (_DELETED, path, node.rights, rights))
+                for path, node in zip(paths, nodes, strict=True)
+            ]
 
     def open_session(self, session: Session) -> None:
         """Add a new session."""
@@ -394,6 +434,7 @@ class Transaction:
         self.events.clear()
 
 
+_acl_size = attrgetter("rights.size")
 _MAX_INT = (1 << 31) - 1
 # Freeing more changes than this is slow.
 _MANY = 512
@@ -414,6 +455,7 @@ def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) 
 
 def _undelete(tx: Transaction, path: str, above: str, node: Node, pzxid: int) -> None:
     tx.tree.attach(path, node)
+    tx._digest.touched.add(path)
     tx.ttl_nodes_deleted -= ttl_of(node.owner) > 0
     full_node(tx.nodes, above).pzxid = pzxid
 

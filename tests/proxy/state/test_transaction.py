@@ -3,14 +3,17 @@
 from collections.abc import Callable
 
 import pytest
+from typing_extensions import override
 
 from codec import client as zk
 from codec.constants import CreateMode, EventType
 from codec.jute import Acl, Reader
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
+from proxy.state.recording import Recording
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
+from proxy.state.sparse import LOOK
 from proxy.state.transaction import Transaction
 from schema.entry import Entry, Kind, Request, encode_close, encode_terms
 from schema.paths import parent_of
@@ -124,6 +127,80 @@ def test_versions_go_round_as_javas(field: str) -> None:
     _change(tx, "set acl" if field == "aversion" else "set")
     assert getattr(node, field) == -(2**31) + (field == "version")
     assert_sound(machine)
+
+
+class _OneByOne(Recording):
+    """Deletes what a session owns as a client would."""
+
+    @override
+    def delete_ephemerals(self, session_id: int) -> None:
+        self.deleted_ephemerals = sorted(self.tree.ephemerals.get(session_id, ()))
+        for path in self.deleted_ephemerals:
+            above = parent_of(path)
+            self.delete(path, above, self.nodes[above], self.nodes[path])
+
+
+def _with_ephemerals(kind: type[Recording], is_settled: bool) -> tuple[Machine, Recording]:
+    """Session 5 has very many, of all kinds, among those of others."""
+    machine = new_machine(1)
+    tx = machine.transaction = kind(machine.tree, machine.sessions, machine.digest)
+    tx.watched = True
+    tx.enter("home", 1000, 0)
+    tx.zxid = 10
+    owners = dict.fromkeys(
+        ("/p", "/p/d", "/p/d/deep", "/q", "/zookeeper/quota/p", "/zookeeper/quota/p/e1"), 0
+    )
+    owners |= {f"/p/e{number}": 5 + number % 3 // 2 for number in range(3 * LOOK)}
+    owners |= {f"/{name}/f{number}": 5 for name in ("p/d", "p/d/deep", "q") for number in range(9)}
+    owners |= {"/zookeeper/e": 5, "/zookeeper/quota/e": 5, "/zookeeper/quota/p/e1/zookeeper_stats": 5}
+    owners["/zookeeper/quota/p/zookeeper_stats"] = 0
+    rights = [OPEN, ACL, rights_of((Acl(1, "ip", "x" * 5000),)), OPEN]
+    data = [b"", None, b"short", b"l" * 5000, b"v" * 20_000]
+    for number, (path, owner) in enumerate(owners.items()):
+        above = parent_of(path)
+        tx.create(path, above, tx.nodes[above], data[number % 5], rights[number % 4], owner)
+    for session in (5, 6):
+        tx.open_session(Session(session, 4000, bytes(16), "home"))
+    tx.commit()
+    tx.zxid = 11
+    if is_settled:
+        machine.digest.settle(machine.tree.nodes)
+    for path in ("/p/e0", "/q/f3"):
+        tx.set_data(path, tx.nodes[path], b"touched")
+    tx.commit()
+    machine.digest.all_touched = set()
+    tx.events.clear()
+    tx.changes.clear()
+    tx.zxid = 12
+    return machine, tx
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_end_of_a_session_is_as_if_its_ephemerals_were_deleted_one_by_one(
+    is_kept: bool, is_settled: bool
+) -> None:
+    found = []
+    for kind in (_OneByOne, Recording):
+        machine, tx = _with_ephemerals(kind, is_settled)
+        former = all_pages(_with_ephemerals(kind, is_settled)[0])
+        tx.close_session(tx.session_named(5))
+        events, changes = list(tx.events), list(tx.changes)
+        if is_kept:
+            tx.commit()
+            assert 5 not in machine.tree.ephemerals
+        else:
+            tx.rollback()
+            assert all_pages(machine) == former
+        assert_sound(machine)
+        found.append(
+            (
+                (events, changes, tx.deleted_ephemerals, tx.many),
+                (all_pages(machine), machine.digest.all_touched, machine.tree.ephemerals),
+                {path: list(node.children or ()) for path, node in machine.tree.nodes.items() if is_kept},
+            )
+        )
+    assert found[0] == found[1]
 
 
 def test_the_digest_of_what_is_deleted_or_not_after_all_is_that_from_scratch() -> None:
