@@ -20,6 +20,7 @@ _START = 600.0  # seconds in which the new process has to load the tree
 _ANSWERED = 3.0  # seconds for etcd to answer what was taken from clients
 _READ = 1.0  # seconds for slow reads: all clients wait
 _CARRIED = 3.0  # seconds to carry the sessions over
+_CARRIED_EACH = 1e-5  # seconds more for each session: ten times what it takes
 _UNREAD = 1.0  # seconds for clients to read their replies; those that do not are closed at the end
 _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
 _SERVING = 60.0  # seconds for the new process to serve, once it has everything
@@ -138,9 +139,10 @@ class Sender:
         server.log.outbox.hold()
         self._successor = hello["incarnation"]
         server.sessions.expect_successor(self._successor, self._carried)
+        seconds = _CARRIED + _CARRIED_EACH * len(server.machine.sessions)
         await channel.send("frozen", incarnation=server.log.incarnation)
-        await channel.receive("carried", timeout=_CARRIED)
-        await self._all_carried()
+        await channel.receive("carried", timeout=seconds)
+        await self._all_carried(seconds)
         await self._pass_sockets(channel)
         moving = await self._pass_clients(channel)
         await channel.send("listeners", [*self._listeners.values()], names=[*self._listeners])
@@ -252,10 +254,10 @@ class Sender:
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
             await asyncio.sleep(_POLL)
 
-    async def _all_carried(self) -> None:
+    async def _all_carried(self, seconds: float) -> None:
         """Wait until the new process has the sessions of all clients. Raises HandoverError."""
         try:
-            await asyncio.wait_for(self._sessions_gone.wait(), _CARRIED)
+            await asyncio.wait_for(self._sessions_gone.wait(), seconds)
         except TimeoutError:
             raise HandoverError("the sessions were not carried over in time") from None
         if self._server.log.stats.reloads != self._reloads:
