@@ -62,15 +62,17 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
     That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
-    is written as escapes. Ctrl-C is one line as well, with the exit code that a shell has for it. What is
-    closed is replaced by what goes nowhere: `print` would write errors to standard output instead.
+    is written as escapes. Ctrl-C is one line as well, with the exit code that a shell has for it. A standard
+    output that is closed fails at the first text. What else is closed is replaced by what goes nowhere:
+    `print` would write errors to standard output instead.
     """
     open_missing()
     # None: it is closed. They stay open until the end.
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        # Not writable, so that what is printed fails as on a full disk.
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
     if not isinstance(sys.stderr, io.TextIOBase):
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     before = sys.stdout

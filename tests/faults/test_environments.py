@@ -107,7 +107,7 @@ _ENVIRONMENTS = {
 }
 
 
-_CLOSED = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
+_CLOSED = ("sh", "-c", 'exec "$@" <&- 2>&-', "sh")  # what is printed goes somewhere, or a command fails
 
 
 def _port(server: ZketcdServer) -> int:

@@ -29,6 +29,7 @@ def _run(body: str, redirection: str = "", **environment: str) -> subprocess.Com
 
 
 _FULL = "name: cannot write to standard output: No space left on device\n"
+_CLOSED = "name: cannot write to standard output: Bad file descriptor\n"
 _SAYS_WHY = "print('text'); print('why', file=sys.stderr); "
 
 
@@ -46,7 +47,8 @@ _SAYS_WHY = "print('text'); print('why', file=sys.stderr); "
         # A pipe that nothing reads from: the exit code is that of `head`.
         (r"print('text\n' * 100_000); return 0", "| head -n 1", ("text\n", "", 0)),
         # A standard output that is closed, and a standard error.
-        ("print('text'); return 0", ">&-", ("", "", 0)),
+        ("return 0", ">&-", ("", "", 0)),
+        ("print('text'); return 0", ">&-", ("", _CLOSED, 1)),
         (_SAYS_WHY + "return sys.stderr.isatty()", "2>&-", ("text\n", "", 0)),
         ("raise KeyboardInterrupt", "", ("", "name: interrupted\n", 130)),
         ("raise KeyboardInterrupt", ">&-", ("", "name: interrupted\n", 130)),
