@@ -20,7 +20,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _WAITING = 100_000  # keys of a part that are sent on together
-_JOINS = "\0"  # separates two texts of a key; no path contains it
+_JOINS = "\0"  # separates two texts of a key
 
 Numbers = tuple[int, int, int, int]  # three are added; of the fourth the largest is kept
 Tops = dict[str, list[tuple[str, Numbers]]]
@@ -102,15 +102,15 @@ class List(NamedTuple):
     def rows(self, tops: Tops) -> list[dict[str, Any]]:
         """The rows in a report's form."""
         return [
-            dict(zip(self.keys, key.split(_JOINS), strict=True))
+            dict(zip(self.keys, key.split(_JOINS, len(self.keys) - 1), strict=True))
             | dict(zip(self.numbers, numbers, strict=False))
             for key, numbers in tops[self.name]
         ]
 
 
 def key_of(*texts: str) -> str:
-    """A key of several texts."""
-    return _JOINS.join(texts)
+    """A key of several texts. A NUL of theirs, which only a damaged path has, is shown as two characters."""
+    return _JOINS.join(text.replace(_JOINS, "\\0") for text in texts)
 
 
 def _order(row: tuple[str, Numbers]) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from lab.servers.process import REPOSITORY
 from pipeline.jobs.inspect import log_report, tree_report
 from pipeline.jobs.trees import Tree, directory_of
 from pipeline.sources.options import options_of
+from pipeline.table import AclRow
 from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 from zketcd.__main__ import main
 
@@ -81,6 +82,16 @@ def test_a_wrong_digest_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         inspect(capsys, str(tmp_path / "wrong"))["digest"]
         == f"WRONG: {right:#x}, but the files promise {right + 1:#x}"
     )
+
+
+def test_a_nul_in_a_path_or_an_acl_is_counted_as_any_character(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    acl = (AclRow(31, "digest", "a\0b:c"),)
+    write_snapshot(tmp_path, 5, [node("/", 0), node("/a\0b", acl=acl, owner=77), node("/a\0b/c", acl=acl)])
+    report = inspect(capsys, str(tmp_path), "--depth", "2")
+    assert "a\\u0000b" in json.dumps(report["ACLs"])
+    assert "/a\\u0000b" in json.dumps(report)
 
 
 def test_the_report_is_readable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
