@@ -21,6 +21,7 @@ CHUNK = 4 << 20
 _INT = struct.Struct(">i")
 SNAPPY_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10  # snappy-java's default
+_SNAPPY_RATIO = 32  # more than any block has: three bytes of one stand for 64 at most
 _SNAPPY_MAGIC = _INT.unpack(SNAPPY_HEADER[:4])[0]
 
 
@@ -148,8 +149,18 @@ def _unsnap(file: BinaryIO, path: str) -> Iterator[bytes]:
         # Not left to read(): it allocates all that it is asked for before it reads.
         if not 0 <= length <= end - file.tell():
             raise BadFile(path, None, f"is cut short in the snappy block at compressed byte {file.tell()}")
+        block = file.read(length)
         try:
-            piece = bytes(cramjam.snappy.decompress_raw(file.read(length)))
+            # The library would make room for what is announced, and end the process if there is none.
+            announced = cramjam.snappy.decompress_raw_len(block)
+            if announced > _SNAPPY_RATIO * length:
+                raise BadFile(
+                    path,
+                    None,
+                    f"has a broken snappy block before compressed byte {file.tell()}: {length} bytes that"
+                    f" announce {announced}",
+                )
+            piece = bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
             raise BadFile(
                 path, None, f"has a broken snappy block before compressed byte {file.tell()}"

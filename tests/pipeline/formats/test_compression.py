@@ -81,6 +81,7 @@ def test_what_is_longer_than_many_chunks_is_not_copied_with_each(tmp_path: Path)
         ("a.snappy", SNAPPY_HEADER + b"\0\0", "is cut short"),
         ("a.snappy", SNAPPY_HEADER + b"\xff\xff\xff\xff", "is cut short"),
         ("a.snappy", SNAPPY_HEADER + b"\0\0\0\3\xff\xff\xff", "has a broken snappy block"),
+        ("a.snappy", SNAPPY_HEADER + b"\0\0\0\6\xff\xff\xff\xff\x0fa", "6 bytes that announce 4294967295"),
     ],
 )
 def test_what_does_not_decompress(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
