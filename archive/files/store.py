@@ -5,6 +5,7 @@ A file is written as a whole or not at all, and is not changed afterwards (but `
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import socket
@@ -118,8 +119,11 @@ class Directory:
                 part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes:
-        with _reported(f"read {self.root / name}"):
-            return (self.root / name).read_bytes()
+        place = self.root / name
+        with _reported(f"read {place}"):
+            if place.exists() and not place.is_file():  # a pipe would be waited for, a device would not end
+                raise OSError(errno.EINVAL, "it is no regular file")
+            return place.read_bytes()
 
     def list(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -285,6 +285,12 @@ def test_a_directory(tmp_path: Path) -> None:
         store_of("ftp://host/path")
 
 
+def test_a_pipe_is_no_file_of_an_archive(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "segment")
+    with pytest.raises(StoreError, match="segment: it is no regular file"):
+        store_of(str(tmp_path)).get("segment")
+
+
 def test_what_others_hide_in_their_folders_stays(tmp_path: Path) -> None:
     """They may be beside the runs, as on a volume for all backups."""
     theirs = tmp_path / "other" / ".profile.1"
