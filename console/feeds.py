@@ -166,6 +166,7 @@ class _Feed:
         assert feeds.recent is not None
         self._recent = feeds.recent
         self._request = request
+        self._call = call
         self._login = call.login
         self._wanted = wanted
         self._here = since  # the reader has everything up to here
@@ -225,14 +226,13 @@ class _Feed:
             self._feeds.reading.demand_serving()
         except Refused as error:
             return f"{error}: go on at another proxy"
-        transport = self._request.transport
-        if transport is None or transport.is_closing():
+        if self._call.is_gone():
             raise ConnectionError
         return ""
 
     async def _live(self) -> str:
         """The recent changes, until the reader is behind, or why the feed ends."""
-        recent, pace, limits = self._recent, self._feeds.reading.pace(), self._feeds.limits
+        recent, pace, limits = self._recent, self._feeds.reading.pace(self._call), self._feeds.limits
         written = time.monotonic()
         while not self._is_behind:
             why, found = self._why_end(), recent.after(self._here.whole, _AT_ONCE)

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -165,8 +166,8 @@ class Console:
             return _error(*outcome(error))
         except web.HTTPException as error:
             return _error(error.status, error.reason)
-        except ConnectionError:  # the client went while it was read
-            return _error(HTTPStatus.BAD_REQUEST, "the request is not complete")
+        except ConnectionError:  # the client went while it was read, or before all was done for it
+            return _error(HTTPStatus.BAD_REQUEST, "the request is not complete, or its connection is closed")
         except Exception as error:  # noqa: BLE001 - `contained` logs it
             contained(error, f"{request.method} {request.path} could not be answered", self._throttled_log)
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
@@ -183,6 +184,7 @@ class Console:
             dict(request.query),
             await self._document(request, most),
             java_address(request.remote or ""),
+            partial(_is_gone, request),
         )
 
     async def _document(self, request: web.Request, most: int) -> Mapping[str, object]:
@@ -253,7 +255,9 @@ class Console:
             else:
                 login = Login("", self._unasked(request), time.monotonic())
                 login.identities = self._own(login.user)
-        return Call(login, dict(request.query), {}, java_address(request.remote or ""))
+        return Call(
+            login, dict(request.query), {}, java_address(request.remote or ""), partial(_is_gone, request)
+        )
 
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request, _MOST_OF_LOGIN)
@@ -395,6 +399,11 @@ def _subject(request: web.Request) -> str | None:
     except ValueError as error:
         log.warning("console: the certificate from %s: %s", request.remote, error)
         return None
+
+
+def _is_gone(request: web.Request) -> bool:
+    """Whether the connection of a request is closed."""
+    return request.transport is None or request.transport.is_closing()
 
 
 def _cookie(request: web.Request, name: str = _COOKIE) -> str:

@@ -86,7 +86,7 @@ class Storage:
         async with reading.walks:
             names: list[str] = []
             size = 0
-            async for child in paced(ordered(lambda: node.children or ()), reading.pace()):
+            async for child in paced(ordered(lambda: node.children or ()), reading.pace(call)):
                 names.append(json.dumps(split(child)[1]))
                 size += len(names[-1])
                 if size > bounded.MOST:

@@ -121,13 +121,13 @@ class Api:
 
     async def sessions(self, call: Call) -> Body:
         """A page of the tree's sessions."""
-        return await clients.sessions(self._subject, arguments.order(call.query), self.reading.pace())
+        return await clients.sessions(self._subject, arguments.order(call.query), self.reading.pace(call))
 
     async def one_session(self, call: Call) -> Body:
         """One session with its ephemerals and watches."""
         session_id = arguments.session_id(call.query.get("id", ""))
         found = await clients.session(
-            self._subject, session_id, arguments.limit(call.query), self.reading.pace()
+            self._subject, session_id, arguments.limit(call.query), self.reading.pace(call)
         )
         if found is None:
             raise Refused(404, f"there is no session {hex64(session_id)}")
@@ -140,13 +140,13 @@ class Api:
             call.query.get("prefix", ""),
             call.query.get("after", ""),
             arguments.limit(call.query),
-            self.reading.pace(),
+            self.reading.pace(call),
         )
         return {"watches": rows, "next": cursor}
 
-    async def pending(self, _call: Call) -> Body:
+    async def pending(self, call: Call) -> Body:
         """Clients with unanswered requests."""
-        return await clients.pending(self._subject, self.reading.pace())
+        return await clients.pending(self._subject, self.reading.pace(call))
 
     # -- the proxy and the others ----------------------------------------------------------------------------
 
@@ -166,6 +166,6 @@ class Api:
         """The log and its snapshots."""
         return cluster.log_facts(self._facts, time.monotonic())
 
-    async def proxies(self, _call: Call) -> Body:
+    async def proxies(self, call: Call) -> Body:
         """The living proxies."""
-        return await cluster.proxies(self._facts, clock_ms(), self.reading.pace())
+        return await cluster.proxies(self._facts, clock_ms(), self.reading.pace(call))

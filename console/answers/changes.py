@@ -11,6 +11,7 @@ from console.answers.subtrees import Gathered, imported
 from console.people.approvals import Approvals, Deletion, refusal
 from console.people.logins import Body, Call, Login, Refused
 from console.sessions.editing import Editor, create, create_all, delete, delete_all, set_data
+from console.walks.pacing import Pace
 from proxy.admin.changes import Killer
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
@@ -104,7 +105,7 @@ class Changes:
         if to == path or to.startswith(f"{path.rstrip('/')}/"):
             raise Refused(400, f"{to} lies in {path}: a copy cannot be put into its original")
         gathered = Gathered(path, call.login.identities)
-        await self._reading.subtree(path, call.login.identities, gathered.visit)
+        await self._reading.subtree(path, call.login.identities, self._reading.pace(call), gathered.visit)
         items = gathered.created_at(to)
         if not items:
             raise Refused(409, f"{path} is ephemeral: it ends with its session, and is not copied")
@@ -123,7 +124,7 @@ class Changes:
         self._demand_write()
         path = arguments.valid_path(call.values)
         identities = call.login.identities
-        found = await self._deletable(path, identities)
+        found = await self._deletable(path, identities, self._reading.pace(call))
         if call.login.is_over:  # meanwhile
             raise Refused(401, "log in first")
         try:
@@ -148,7 +149,7 @@ class Changes:
         if refused:
             raise Refused(403, refused)
         self._approvals.take(asked.number)
-        paths, mark = await self._deletable(asked.path, asked.identities)
+        paths, mark = await self._deletable(asked.path, asked.identities, self._reading.pace(call))
         if len(paths) != asked.nodes:
             raise Refused(
                 409, f"{asked.path} has {len(paths)} znodes by now, not {asked.nodes}: ask for it again"
@@ -181,10 +182,10 @@ class Changes:
             "mayConfirm": not refusal(asked, login.user, asked.path, asked.nodes),
         }
 
-    async def _deletable(self, path: str, identities: Identities) -> Subtree:
+    async def _deletable(self, path: str, identities: Identities, pace: Pace) -> Subtree:
         """A znode and all below it. Raises Refused if it cannot all be deleted."""
         if path == ROOT or any(
             special == path or special.startswith(path + "/") for special in SPECIAL_PATHS
         ):
             raise Refused(400, f"{path} cannot be deleted")
-        return await self._reading.subtree(path, identities)
+        return await self._reading.subtree(path, identities, pace)

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from console.people.logins import Refused
+from console.people.logins import Call, Refused
 from console.walks.listing import may_read, walk
 from console.walks.pacing import Pace, paced
 from proxy.admin.facts import Facts
@@ -32,9 +32,9 @@ class Reading:
         self.walks = asyncio.Semaphore(_WALKS)
         self._turn = asyncio.Lock()
 
-    def pace(self) -> Pace:
+    def pace(self, call: Call) -> Pace:
         """That of one request."""
-        return Pace(self._turn)
+        return Pace(self._turn, call.is_gone)
 
     def demand_serving(self) -> None:
         """Raises Refused while the tree is not whole, or not what the log says."""
@@ -53,7 +53,11 @@ class Reading:
         return node
 
     async def subtree(
-        self, path: str, identities: Identities, visit: Callable[[str, Node], object] | None = None
+        self,
+        path: str,
+        identities: Identities,
+        pace: Pace,
+        visit: Callable[[str, Node], object] | None = None,
     ) -> Subtree:
         """A znode and all below it. Raises Refused if not all of it may be listed.
 
@@ -65,7 +69,7 @@ class Reading:
         mark = hashlib.sha256()
         nodes = self.subject.machine.tree.nodes
         async with self.walks:
-            async for below in paced(walk(nodes, identities, path, hidden=hidden.append), self.pace()):
+            async for below in paced(walk(nodes, identities, path, hidden=hidden.append), pace):
                 node = nodes.get(below)
                 found.append(below)
                 mark.update(f"{below}\0{node.czxid if node else 0}\0".encode("utf-8", "surrogatepass"))

@@ -44,12 +44,13 @@ class Trees:
 
     async def children(self, call: Call) -> Body:
         """A window of a znode's children."""
-        return await self._page(arguments.window(call.query), call.login.identities)
+        return await self._page(arguments.window(call.query), call)
 
-    async def _page(self, window: Window, identities: Identities) -> Body:
+    async def _page(self, window: Window, call: Call) -> Body:
+        identities = call.login.identities
         node = self._reading.node(window.path, identities)
         nodes = self._subject.machine.tree.nodes
-        pace = self._reading.pace()
+        pace = self._reading.pace(call)
         found = await self._directories.names(node, window, pace)
         rows = []
         for name in found.names:
@@ -81,7 +82,7 @@ class Trees:
             window = window._replace(limit=min(window.limit, left) if characters > 0 else 0)
             left -= window.limit
             try:
-                page = await self._page(window, identities)
+                page = await self._page(window, call)
                 characters -= sum(len(row["name"]) for row in page["children"])
                 found.append(_unless_same(page, wanted))
             except Refused as error:
@@ -108,7 +109,7 @@ class Trees:
         visited = size = 0
         async with self._reading.walks:
             paths = walk(self._subject.machine.tree.nodes, call.login.identities, top, after)
-            async for path in paced(paths, self._reading.pace()):
+            async for path in paced(paths, self._reading.pace(call)):
                 visited += 1
                 if text in path:
                     found.append(path)
@@ -123,12 +124,14 @@ class Trees:
         path = arguments.path(call.query)
         gathered = Gathered(path, call.login.identities)
         before = self._subject.machine.zxid
-        await self._reading.subtree(path, call.login.identities, gathered.visit)
-        return self._parts(path, gathered, (before, self._subject.machine.zxid))
+        await self._reading.subtree(path, call.login.identities, self._reading.pace(call), gathered.visit)
+        return self._parts(call, path, gathered, (before, self._subject.machine.zxid))
 
-    async def _parts(self, path: str, gathered: Gathered, zxids: tuple[int, int]) -> AsyncIterator[bytes]:
+    async def _parts(
+        self, call: Call, path: str, gathered: Gathered, zxids: tuple[int, int]
+    ) -> AsyncIterator[bytes]:
         part = bytearray()
-        async for line in paced(lines(path, gathered, zxids), self._reading.pace()):
+        async for line in paced(lines(path, gathered, zxids), self._reading.pace(call)):
             part += line
             if len(part) >= _FEWEST:
                 yield bytes(part)

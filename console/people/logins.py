@@ -116,3 +116,4 @@ class Call(NamedTuple):
     query: Mapping[str, str]
     values: Mapping[str, Any]  # the JSON of a POST
     address: str  # the browser's
+    is_gone: Callable[[], bool]  # whether it has closed the connection

@@ -24,7 +24,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
     busy = subjects.Connection(ConnectionLatency(latency), requests * 20, session_id=0x1F, outstanding=2)
     connections = subjects.connected(subjects.Connection(ConnectionLatency(latency)), busy)
     subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
-    found = await pending(subject, Pace(asyncio.Lock()))
+    found = await pending(subject, Pace(asyncio.Lock(), lambda: False))
     (row,) = found["rows"]
     assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
     first, second = row["requests"][:2]
@@ -44,7 +44,7 @@ async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
         *(subjects.Connection(latency, session_id=number, outstanding=1) for number in range(1000))
     )
     subject = subjects.subject_of(connections=connections)
-    found = await pending(subject, Pace(asyncio.Lock()))
+    found = await pending(subject, Pace(asyncio.Lock(), lambda: False))
     assert (found["clients"], len(found["rows"])) == (1000, 200)
 
 
@@ -61,7 +61,7 @@ async def test_the_pages_of_sessions_in_both_directions(down: bool, pages: list[
     found, after = [], None
     while True:
         order = Order(down=down, after=after, limit=2)
-        page = await sessions(subject, order, Pace(asyncio.Lock()))
+        page = await sessions(subject, order, Pace(asyncio.Lock(), lambda: False))
         found.append([each["id"] for each in page["sessions"]])
         if page["next"] is None:
             break

@@ -22,7 +22,7 @@ def _directory(count: int) -> FullNode:
 
 
 async def _names(known: Directories, node: Node, window: Window) -> Names:
-    found = await known.names(node, window, Pace(asyncio.Lock()))
+    found = await known.names(node, window, Pace(asyncio.Lock(), lambda: False))
     return found._replace(names=list(found.names))
 
 
