@@ -242,7 +242,7 @@ class Applier:
             if events:
                 self._fire(events, machine.zxid)
             if not worker.is_whole:
-                self._finished_long(request, len(events))
+                self._finished_long(request, events)
             if warnings or changes:
                 self._report()
                 machine.transaction.watched = bool(self._watches)
@@ -287,7 +287,7 @@ class Applier:
             if events:
                 self._fire(events, zxid)
             if not worker.is_whole:
-                self._finished_long(pending, len(events))
+                self._finished_long(pending, events)
             pending.answer(zxid, err, body)
             if err == _THROTTLED_OP:
                 self._notice(BudgetSpent(machine.throttled))
@@ -361,8 +361,10 @@ class Applier:
         """Notify the clients that watch."""
         self._watches.fire(events, zxid, self.worker)
 
-    def _finished_long(self, request: RequestFields, events: int) -> None:
+    def _finished_long(self, request: RequestFields, events: list[TreeEvent]) -> None:
         """A request took more than a slice, as it does at all proxies: say whose it was."""
+        count = len(events)
+        self.worker.clear(events)  # the next request would do so at once
         seconds = self.worker.finished_step()
         self._stats.long_requests += 1
         self._stats.long_seconds += seconds
@@ -376,7 +378,7 @@ class Applier:
                 request.session_id,
                 seconds * 1000,
                 changes if zxid == transaction.zxid else "few",
-                events,
+                count,
             )
 
     def _settle(self, number: int) -> None:

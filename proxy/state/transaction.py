@@ -320,6 +320,7 @@ class Transaction:
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         owned = self.tree.ephemerals.get(session_id)
+        self.pause.clear(self.deleted_ephemerals)
         self.deleted_ephemerals = self.pause.sorted_texts(owned or ())
         if owned is None:
             return

@@ -10,6 +10,7 @@ from codec.constants import CreateMode, EventType
 from codec.jute import Acl, Reader
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
+from proxy.state.pause import Lengths, Pause
 from proxy.state.recording import Recording
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
@@ -126,6 +127,24 @@ def test_versions_go_round_as_javas(field: str) -> None:
     machine.reset_digest()
     _change(tx, "set acl" if field == "aversion" else "set")
     assert getattr(node, field) == -(2**31) + (field == "version")
+    assert_sound(machine)
+
+
+def test_what_the_end_of_a_session_leaves_is_freed_with_pauses() -> None:
+    machine, tx = _prepared()
+    tx.deleted_ephemerals = [f"/{number}" for number in range(9)]
+    calls: list[int] = []
+
+    class Counting(Pause):
+        @override
+        def __call__(self) -> None:
+            super().__call__()
+            calls.append(len(tx.deleted_ephemerals))
+
+    tx.pause = Counting(Lengths(every=2))
+    tx.close_session(tx.session_named(5))
+    assert calls[:4] == [7, 5, 3, 1]
+    assert tx.deleted_ephemerals == ["/e"]
     assert_sound(machine)
 
 
