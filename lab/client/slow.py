@@ -90,10 +90,8 @@ class SlowClient:
         begun = now = time.monotonic()
         read = 0
         while now < begun + seconds:
-            if pings and now - self._asked > self.timeout / 3 and self._sending.acquire(blocking=False):
-                self._socket.sendall(zk.PING)
-                self._asked = now
-                self._sending.release()
+            if pings:
+                self._ping()
             room = min(int((now - begun) * rate) - read, _BUFFER)
             if room > 0 and self._has_some:
                 read += self._receive(room)
@@ -103,16 +101,26 @@ class SlowClient:
     def errors(self, count: int) -> Sequence[int]:
         """Read the replies to so many requests, in their order; returns their errors. Pings are left out.
 
+        It pings meanwhile: on a busy machine megabytes take longer than a session lives.
         Raises ConnectionError if the server closes the connection before.
         """
         errors: list[int] = []
         while len(errors) < count:
             while not self._frames:
+                self._ping()
                 self._receive()
             header = zk.header(self._frames.pop(0))
             if header.xid > 0:
                 errors.append(header.error)
         return errors
+
+    def _ping(self) -> None:
+        """If it is time, and no other thread is sending."""
+        now = time.monotonic()
+        if now - self._asked > self.timeout / 3 and self._sending.acquire(blocking=False):
+            self._socket.sendall(zk.PING)
+            self._asked = now
+            self._sending.release()
 
     @property
     def _has_some(self) -> bool:
