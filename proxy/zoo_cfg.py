@@ -7,7 +7,6 @@ Java does (java.util.Properties), and settings that say something only together.
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.options.parser import OptionParser, line_of
@@ -15,6 +14,7 @@ from proxy.options.table import Option
 from proxy.options.zoo_keys import KEYS, Combined, Refuse, meaning
 from proxy.sasl.options import SOURCES, is_source_given
 from proxy.support.addresses import is_any, socket_address
+from proxy.support.files import bounded
 from proxy.support.usage import nearest
 
 # All addresses. Java takes IPv4's wildcard address for that of both families.
@@ -42,8 +42,10 @@ def take(parser: OptionParser, given: Any, table: Iterable[Option]) -> Found:
     Raises OSError, and ValueError with the file and the line.
     """
     # Java reads such files as Latin-1 (java.util.Properties.load).
-    text = Path(given.zoo_cfg).read_text(encoding="latin-1")
+    text = ""
     try:
+        with open(given.zoo_cfg, encoding="latin-1") as stream:
+            text = bounded(stream)
         found = _checked(text, parser, given, table)
     except ValueError as error:
         # The message begins with the setting.

@@ -12,8 +12,9 @@ import hmac
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
+
+from proxy.support.files import bounded
 
 #: Characters of a password, at least and at most.
 SHORTEST, LONGEST = 8, 1024
@@ -71,9 +72,12 @@ def line(name: str, secret: Secret) -> str:
 def read(file: str) -> Mapping[str, Secret]:
     """The users of a file. Raises ValueError that names the file, the line and what is wrong; blocks."""
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
+        with open(file, encoding="utf-8-sig") as stream:
+            text = bounded(stream)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: it is not UTF-8") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     found: dict[str, Secret] = {}
     # Not splitlines, which ends a comment at U+2028, form feeds and others.
     for number, raw in enumerate(text.split("\n"), 1):

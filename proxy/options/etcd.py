@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from proxy.options.table import file_option, option
+from proxy.support.files import bounded
 
 HTTP2 = "http2"
 GRPCIO = "grpcio"
@@ -113,10 +114,7 @@ def _content(file: Path) -> bytes:
     if not stat.S_ISREG(file.stat().st_mode):  # to open a pipe may wait for ever
         raise ValueError("it is not a regular file")
     with file.open("rb") as opened:
-        content = opened.read(_LONGEST_PASSWORD + 1)
-    if len(content) > _LONGEST_PASSWORD:
-        raise ValueError(f"it has more than {_LONGEST_PASSWORD} bytes")
-    return content
+        return bounded(opened, _LONGEST_PASSWORD)
 
 
 def _only_line(content: bytes) -> str:

@@ -4,6 +4,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.support.files import bounded
+
 TABLE = "zketcd"
 """The table of the file that has the options."""
 TOO_DEEP = "it is nested too deeply"
@@ -14,7 +16,7 @@ VARIABLES = "ZKETCD_"
 def _content(file: str) -> dict[str, Any]:
     """What a TOML file has. Raises OSError, ValueError."""
     with open(file, "rb") as stream:
-        return parsed(stream.read().decode("utf-8"))
+        return parsed(bounded(stream).decode("utf-8"))
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import configargparse
 
 from proxy.options.file import TABLE, TOO_DEEP, VARIABLES, parsed, table_of
 from proxy.options.table import IS_SECRET
-from proxy.support.files import check_no_pipe
+from proxy.support.files import bounded, check_no_pipe
 from proxy.support.usage import Parser, nearest
 
 # Variables of programs of ours besides the server.
@@ -111,7 +111,7 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
     def parse(self, stream: Any) -> Any:
         self._name = stream.name
         try:
-            self._text = stream.read().removeprefix("\ufeff")
+            self._text = bounded(stream).removeprefix("\ufeff")
             found = super().parse(StringIO(self._text))
             options = table_of(parsed(self._text))
             self.tables = {key for key, value in options.items() if _has_table(value)}

@@ -4,9 +4,8 @@ Each function raises ArgumentTypeError for a bad text.
 """
 
 from argparse import ArgumentTypeError
-from pathlib import Path
 
-from proxy.support.files import check_no_pipe
+from proxy.support.files import bounded, check_no_pipe
 
 _TLS_VERSIONS = {"TLSv1.2": "1.2", "TLSv1.3": "1.3"}
 
@@ -49,6 +48,7 @@ def first_line(path: str) -> str:
     """The first line of a file."""
     try:
         check_no_pipe(path)
-        return Path(path).read_text("utf-8-sig").split("\n", 1)[0].rstrip("\r")
+        with open(path, encoding="utf-8-sig") as stream:
+            return bounded(stream).split("\n", 1)[0].rstrip("\r")
     except (OSError, ValueError) as error:
         raise ArgumentTypeError(f"it cannot be read: {error}") from error

@@ -3,7 +3,6 @@
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.options import values
@@ -11,7 +10,7 @@ from proxy.options.table import file_option, option, truth
 from proxy.sasl import jaas, users
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.principal import Naming, realm_of
-from proxy.support.files import check_no_pipe
+from proxy.support.files import bounded, check_no_pipe
 
 #: The value of --enforce-auth-schemes that says that clients need not authenticate.
 NO_SCHEME = "none"
@@ -188,7 +187,8 @@ def is_source_given(is_given: Callable[[str], bool]) -> bool:
 def _from(path: str, read: Callable[[str], Any]) -> Any:
     """What `read` makes of a file. Raises ValueError that names it."""
     try:
-        return read(Path(path).read_text("utf-8-sig"))
+        with open(path, encoding="utf-8-sig") as stream:
+            return read(bounded(stream))
     except UnicodeDecodeError:
         raise ValueError(f"{path}: it is not UTF-8") from None
     except (OSError, ValueError) as error:

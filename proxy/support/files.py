@@ -3,10 +3,12 @@
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, AnyStr, BinaryIO
 
 # ACLs do not protect znodes' data in files: no other user may read it. A stricter umask stays.
 _FILE, FOLDER = 0o640, 0o750
+#: Bytes of a file with options or users: more than any has.
+LARGEST_OPTIONS = 16 << 20
 
 
 def new_file(path: Path) -> BinaryIO:
@@ -35,6 +37,18 @@ def is_world_readable(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
+
+
+def bounded(stream: IO[AnyStr], most: int = LARGEST_OPTIONS) -> AnyStr:
+    """What is in a file of at most so many bytes. Blocks; raises OSError, and ValueError for a larger one.
+
+    Of a text so many characters are read, which have at least as many bytes. A device such as /dev/zero has
+    no end.
+    """
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return content
 
 
 def check_no_pipe(path: str) -> None:

@@ -66,3 +66,8 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, content: bytes, words
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="No such file"):
         read(str(tmp_path / "none"))
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="/dev/zero: it has more than 16777216 bytes"):
+        read("/dev/zero")

@@ -17,6 +17,7 @@ from proxy.config import OPTIONS, Config, parse, parse_with, parser
 from proxy.options.file import options_in
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.options import SaslOptions
+from proxy.support.files import LARGEST_OPTIONS
 from schema.budgets import Rule
 from tests.table import one_by_one
 
@@ -459,6 +460,16 @@ def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbf[zketcd]\r\ntick-time = 1000\r\n")
     assert parse(["--config", str(file)]).tick_time == 1000
     assert options_in(str(file)) == {"tick-time": 1000}
+
+
+@pytest.mark.parametrize("option", ["--config", "--zoo-cfg", "--sasl-users-file", "--jaas-file"])
+def test_a_file_without_an_end_is_not_read_to_its_end(
+    option: str, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    file = tmp_path / "zero"  # as /dev/zero
+    file.touch()
+    os.truncate(file, LARGEST_OPTIONS + 1)
+    assert f"{file}: it has more than {LARGEST_OPTIONS} bytes" in complaint(option, str(file))
 
 
 def test_a_file_may_be_a_pipe_of_the_shell() -> None:
