@@ -26,6 +26,7 @@ from typing import NamedTuple, Self, TextIO
 from proxy.etcd.unix_socket import reachable
 from proxy.etcd.versions import Version, parse, usable, warnings
 from proxy.options.etcd import EMBEDDED_SOCKET, embedded_url
+from proxy.support.controls import escaped, shortened
 from proxy.support.environment import HOST
 
 _LOG = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ _READ_ONE_KEY = b'POST /v3/kv/range HTTP/1.0\r\nContent-Length: 15\r\n\r\n{"key"
 _POLL = 0.02
 _SOCKETS, _CLIENT = EMBEDDED_SOCKET
 _PEER = "peer:0"
+_VERSION_TIMEOUT = 20.0  # seconds
+_MOST_SAID = 200  # characters of what a program says instead of its version
 _VERSION = re.compile(r"^etcd Version: (\S+)", re.MULTILINE)
 
 # 8 GiB is the most that etcd's documentation recommends; what it cannot hold, an embedded etcd should not.
@@ -83,8 +86,8 @@ def find_binary(search_path: str | None = None) -> Binary:
         if not folder or not os.access(candidate, os.X_OK) or candidate.is_dir():
             continue
         version = _version_of(candidate)
-        if version is None:
-            refused.append(f"{candidate} (does not tell its version)")
+        if isinstance(version, str):
+            refused.append(f"{candidate} (does not tell its version: {version})")
         elif not usable(version):
             refused.append(f"{candidate} ({version} has known data-loss bugs)")
         else:
@@ -95,7 +98,7 @@ def find_binary(search_path: str | None = None) -> Binary:
     if spec is not None and spec.origin is not None:
         candidate = Path(spec.origin).parent / "etcdbin" / "etcd"
         version = _version_of(candidate)
-        if version is not None:
+        if isinstance(version, Version):
             return Binary(str(candidate), str(version), trial_only=not usable(version))
     passed_over = f"; passed over: {', '.join(refused)}" if refused else ""
     raise EmbeddedEtcdError(
@@ -104,13 +107,20 @@ def find_binary(search_path: str | None = None) -> Binary:
     )
 
 
-def _version_of(binary: Path) -> Version | None:
+def _version_of(binary: Path) -> Version | str:
+    """The version, or why the program does not tell it: for want of memory, say."""
+    asked = [str(binary), "--version"]
     try:
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+        told = subprocess.run(
+            asked, capture_output=True, text=True, errors="replace", timeout=_VERSION_TIMEOUT, check=False
+        )
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_VERSION_TIMEOUT:.0f} s"
     match = _VERSION.search(told.stdout)
-    return parse(match[1]) if match else None
+    said = told.stderr.strip().partition("\n")[0] or f"exit code {told.returncode}"
+    return (parse(match[1]) if match else None) or shortened(escaped(said), _MOST_SAID)
 
 
 class EmbeddedEtcd:

