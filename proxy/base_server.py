@@ -7,7 +7,6 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING
 
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
@@ -43,9 +42,6 @@ from proxy.support.latency import Latency
 from proxy.support.tasks import Tasks
 from proxy.support.user import user_name
 from proxy.traces.span import Tracer
-
-if TYPE_CHECKING:
-    from proxy.traces.otel import OtelTracer
 
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 
@@ -104,7 +100,7 @@ class BaseServer(ABC):
         self,
         source: StateSource,
         handshake: Handshake | PastHandshake,
-        tracer: "OtelTracer | None" = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """Put the server over its state. Called once, by the subclass's `__init__`.
 
@@ -153,7 +149,7 @@ class BaseServer(ABC):
         traces = None
         if tracer is not None:
             sources = TraceSources(lambda: self.machine.zxid, source.stages, source.position)
-            traces = Traces(Tracer(tracer.decide, tracer.record), sources, self.clock.perf_counter_ns)
+            traces = Traces(tracer, sources, self.clock.perf_counter_ns)
         self._services = Services(
             context=OrderContext(
                 self.machine,

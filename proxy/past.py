@@ -4,7 +4,6 @@ import asyncio
 import math
 import socket
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
 
 from codec.constants import ErrorCode
 from proxy.admin.state_source import StateSource
@@ -20,9 +19,7 @@ from proxy.log.status import Contact, Freshness, LogStatus, Stats
 from proxy.options.archive import ALL
 from proxy.sasl.login import Login
 from proxy.state.machine import Machine
-
-if TYPE_CHECKING:
-    from proxy.traces.otel import OtelTracer
+from proxy.traces.span import Tracer
 
 
 class _NoLog:
@@ -47,7 +44,7 @@ class PastServer(BaseServer):
         config: Config,
         tls: TlsContext | None = None,
         login: Login | None = None,
-        tracer: "OtelTracer | None" = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """The parameters are those of `Server`."""
         super().__init__(config, tls, login)

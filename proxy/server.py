@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from codec.constants import ErrorCode
 from proxy.admin.state_source import StateSource
@@ -35,13 +35,11 @@ from proxy.state.outcome import Disagreement
 from proxy.state.pause import LENGTHS, Lengths
 from proxy.support.environment import HOST, Environment
 from proxy.support.ports import BoundedPort, Bounds
+from proxy.traces.span import Tracer
 from proxy.version import RELEASE
 from schema.entry import Rules
 from schema.keys import Keyspace
 from schema.record import Home, PeerPort
-
-if TYPE_CHECKING:
-    from proxy.traces.otel import OtelTracer
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +70,7 @@ class Server(BaseServer):
         run_writer: RunWriter,
         tls: TlsContext | None = None,
         login: Login | None = None,
-        tracer: "OtelTracer | None" = None,
+        tracer: Tracer | None = None,
         environment: Environment = HOST,
         read_metrics: ReadMetrics | None = None,
         home: Home = Home(),  # noqa: B008 - immutable

@@ -51,6 +51,7 @@ from proxy.support.pauses import watch_pauses
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded, is_writable
 from proxy.support.tasks import Tasks
+from proxy.traces.span import Tracer
 from proxy.version import RELEASE
 from proxy.watchdog import Watchdog, WatchdogThread, limit_of
 from schema.errors import BadValue
@@ -110,8 +111,8 @@ def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int
             logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
             return 1
         code = _with_ports(config, prepared)
-    if prepared.tracer is not None:
-        prepared.tracer.shutdown()
+    if prepared.otel is not None:
+        prepared.otel.shutdown()
     return code
 
 
@@ -137,7 +138,12 @@ class Prepared(NamedTuple):
     login: Login | None  # by SASL
     etcd_tls: Tls
     admin: "AdminSettings | None"
-    tracer: "OtelTracer | None"
+    otel: "OtelTracer | None"  # what sends spans
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """As a server takes it."""
+        return None if self.otel is None else Tracer(self.otel.decide, self.otel.record)
 
 
 def prepare(config: Config) -> Prepared:

@@ -42,8 +42,8 @@ def _files(config: Config) -> Iterator[Finding]:
     except (OSError, ValueError, Missing) as error:
         yield wrong("files", str(error))
     else:
-        if prepared.tracer is not None:
-            prepared.tracer.shutdown()
+        if prepared.otel is not None:
+            prepared.otel.shutdown()
         yield good("files", "certificates, keys and users can be used")
         now = HOST.clock.time()
         for each in certificates_of(config, prepared.client_tls):
