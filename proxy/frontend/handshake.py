@@ -8,18 +8,17 @@ import logging
 from collections import deque
 from functools import partial
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
-from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.append.syncs import ROOT_PATH
+from proxy.log.append.pending import Pending
+from proxy.log.append.syncs import sync_entry
 from proxy.log.log import Log
 from proxy.log.status import Contact, Offers
 from proxy.support.environment import Clock
 from proxy.support.throttled_log import ThrottledLog
-from schema.entry import Kind
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +128,7 @@ class Handshake:
         # own is applied. That request always gets SESSION_EXPIRED, since session 0 never exists, and uses no
         # zxid.
         done = partial(self._synced, connection, request)
-        self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), ROOT_PATH, done))
+        self._outbox.submit(sync_entry(done))
 
     def _synced(
         self, connection: Connection, request: ConnectRequest, *_outcome: Pending | int | bytes

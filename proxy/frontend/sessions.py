@@ -201,7 +201,7 @@ class Sessions:
     ) -> CallbackRequest:
         """The request for a new session. Call `began` after it is applied. Sent only if it `is_wanted`."""
         body = encode_terms(timeout_ms, hash_of(password))
-        return CallbackRequest(Kind.OPEN, session_id, 0, (), body, done, is_wanted)
+        return CallbackRequest(Kind.OPEN, body, done, is_wanted, session_id=session_id)
 
     def attach(
         self,
@@ -233,7 +233,7 @@ class Sessions:
 
         self._attaching[session_id] += 1
         body = encode_terms(timeout_ms, hash_of(password))
-        return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached, is_wanted)
+        return CallbackRequest(Kind.ATTACH, body, attached, is_wanted, session_id=session_id)
 
     def judge(self, session_id: int, password: bytes | None) -> bool | None:
         """Whether this is the session's password; None if this proxy does not know the session (yet)."""
@@ -497,13 +497,13 @@ class Sessions:
         def answered(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
             done(err)
 
-        return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, ""), answered)
+        return CallbackRequest(Kind.CLOSE, encode_close(reason, ""), answered, session_id=session_id)
 
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
         """The request to end a session. In an outage it is not sent, nor again what etcd has refused."""
         body = encode_close(reason, holder)
         return CallbackRequest(
-            Kind.CLOSE, session_id, 0, (), body, self._close_done, lambda: not self._outage
+            Kind.CLOSE, body, self._close_done, lambda: not self._outage, session_id=session_id
         )
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:

@@ -195,7 +195,7 @@ class Log:
         for rule in rules:
             if rule not in there:
                 body = encode_rule(*rule)
-                self.outbox.submit(CallbackRequest(Kind.BUDGET, 0, 0, (), body, partial(done, rule)))
+                self.outbox.submit(CallbackRequest(Kind.BUDGET, body, partial(done, rule)))
 
     def _begin_epoch(self, above: int) -> None:
         """Request an epoch above this zxid, unless another proxy has begun one since the tree was restored.
@@ -214,7 +214,7 @@ class Log:
 
         body = encode_epoch(cluster_id, zxid_to_exceed(self.context.environment.clock.time(), above))
         # Before all writes that wait: these would get zxids that clients have seen.
-        self.outbox.submit_first([CallbackRequest(Kind.EPOCH, 0, 0, (), body, done, is_wanted)])
+        self.outbox.submit_first([CallbackRequest(Kind.EPOCH, body, done, is_wanted)])
 
     async def carry_over(
         self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""
@@ -235,7 +235,7 @@ class Log:
             return not moved.done() and own in ("", self.incarnation)
 
         body = encode_carry_over(incarnation)
-        self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done, is_wanted)])
+        self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, body, done, is_wanted)])
         return await moved
 
     async def take_back(self, successor: str, went: Contact) -> None:

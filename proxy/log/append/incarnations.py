@@ -179,7 +179,7 @@ class Incarnations:
         again = self._outbox.end_incarnation(self._context.machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
         done = partial(self._carried, old, former)
-        carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), done)
+        carry = CallbackRequest(Kind.CARRY_OVER, encode_carry_over(old), done)
         self._outbox.submit_first([carry, *again])
 
     def _carried(

@@ -12,7 +12,7 @@ Callback: TypeAlias = Callable[[Any, int, int, bytes], None]
 """Takes a request with its outcome: the zxid, the error, the reply's body."""
 
 
-def _ignore(_pending: "Pending", _zxid: int, _err: int, _body: bytes) -> None:
+def ignore(_pending: "Pending", _zxid: int, _err: int, _body: bytes) -> None:
     """The outcome has no consequence here."""
 
 
@@ -32,7 +32,7 @@ class Pending:
         identities: Identities,
         body: bytes,
         fields: Any = None,
-        callback: Callback = _ignore,
+        callback: Callback = ignore,
     ) -> None:
         """`kind` to `body` are those of `schema.entry.Request`. `fields`: `body` decoded, None if not yet."""
         self.kind = kind
@@ -63,14 +63,13 @@ class CallbackRequest(Pending):
     def __init__(
         self,
         kind: int,
-        session_id: int,
-        opcode: int,
-        identities: Identities,
         body: bytes,
         callback: Callback,
         is_wanted: Callable[[], bool] = lambda: True,
+        *,
+        session_id: int = 0,
     ) -> None:
-        super().__init__(kind, session_id, opcode, identities, body, callback=callback)
+        super().__init__(kind, session_id, 0, (), body, callback=callback)
         self._is_wanted = is_wanted
 
     @property

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from codec.constants import OpCode
 from codec.jute import pack_string
-from proxy.log.append.pending import Pending
+from proxy.log.append.pending import Callback, Pending, ignore
 from schema.entry import Kind
 
 _SYNC = int(OpCode.SYNC)
@@ -36,9 +36,9 @@ class Proven(NamedTuple):
     began: float  # when the read began, by the clock's perf_counter
 
 
-def sync_entry() -> Pending:
+def sync_entry(done: Callback = ignore) -> Pending:
     """A sync of no session, for its entry: like a client's it changes nothing."""
-    return Pending(Kind.CLIENT, 0, _SYNC, (), ROOT_PATH)
+    return Pending(Kind.CLIENT, 0, _SYNC, (), ROOT_PATH, callback=done)
 
 
 def needs_no_entry(pending: Pending) -> bool:

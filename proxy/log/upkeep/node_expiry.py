@@ -111,5 +111,5 @@ class NodeExpiry:
             if not outcome.done():
                 outcome.set_result(err)
 
-        self._replicated.outbox.submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
+        self._replicated.outbox.submit(CallbackRequest(Kind.NODE_DUE, encode_node_due(*due), done))
         return await outcome

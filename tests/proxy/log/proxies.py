@@ -10,7 +10,7 @@ from codec import client as zk
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
-from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.pending import Pending
 from proxy.log.context import Context, LogSettings
 from proxy.log.follow.log_order import Apply, EntriesGone, LogOrder
 from proxy.log.log import Log
@@ -119,7 +119,7 @@ class Proxy:
             reply.turn = next(_turns)
             reply.zxid, reply.error, reply.body = zxid, error, answer
 
-        self.log.outbox.submit(CallbackRequest(kind, session_id, opcode, (), body, done))
+        self.log.outbox.submit(Pending(kind, session_id, opcode, (), body, callback=done))
         return reply
 
     def open(self, session_id: int) -> Reply:

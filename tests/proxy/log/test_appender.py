@@ -113,7 +113,7 @@ class World:
         self.appender.start(incarnation)
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
-        self.outbox.submit(CallbackRequest(Kind.CLIENT, 1, opcode, (), body, self.answered))
+        self.outbox.submit(Pending(Kind.CLIENT, 1, opcode, (), body, callback=self.answered))
 
     def answered(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         self.told.append(f"refused {pending.body.decode()}: {ErrorCode(error).name}")
@@ -299,9 +299,7 @@ async def test_the_refusal_of_very_many_requests_goes_on_in_later_turns(world: W
     await until(lambda: world.outbox.unanswered == 1)
     bodies = [b"%d" % number for number in range(5000)]
     for body in bodies:
-        world.outbox.submit(
-            CallbackRequest(Kind.CLIENT, 1, OpCode.CREATE, (), body, world.answered, lambda: False)
-        )
+        world.outbox.submit(CallbackRequest(Kind.OPEN, body, world.answered, lambda: False, session_id=1))
     await until(lambda: not world.outbox.queue)
     sent = world.outbox.get(world.outbox.first_sent)
     assert sent is not None
@@ -314,5 +312,5 @@ async def test_a_request_that_the_answer_to_another_causes_is_answered_too(world
         world.submit(b"2")
 
     await world.answer(["no", "space"])
-    world.outbox.submit(CallbackRequest(Kind.CLIENT, 1, OpCode.CREATE, (), b"1", answered))
+    world.outbox.submit(Pending(Kind.CLIENT, 1, OpCode.CREATE, (), b"1", callback=answered))
     assert len(await world.answer(["wait"])) == 2

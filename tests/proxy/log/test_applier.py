@@ -12,7 +12,7 @@ from codec import client as zk
 from codec.constants import ErrorCode, EventType, KeeperOpCode, OpCode
 from codec.jute import INT, pack_string
 from proxy.log.append.outbox import Outbox
-from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.pending import Pending
 from proxy.log.append.sent import EntryHeader, Sent
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, RoomFreed
 from proxy.log.context import Context, SessionKeeper
@@ -106,11 +106,11 @@ class World:
         self.position += 1
         return Apply(self.position, "other", number, value or entry(*requests))
 
-    def submit(self, request: Request) -> CallbackRequest:
+    def submit(self, request: Request) -> Pending:
         def done(pending: Pending, zxid: int, error: int, body: bytes) -> None:
             self.told.append(f"reply {zxid} {error}")
 
-        pending = CallbackRequest(*request, done)
+        pending = Pending(*request, callback=done)
         self.outbox.queue.append(pending)
         return pending
 

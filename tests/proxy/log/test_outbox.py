@@ -9,7 +9,7 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from proxy.log.append.outbox import Outbox, is_metered
-from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.pending import CallbackRequest, Pending, ignore
 from proxy.log.append.sent import EntryHeader, Form, Sent
 from proxy.log.append.syncs import Asked, needs_no_entry
 from schema.entry import Identity, Kind, Request, decode_entry
@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("outbox.txt")
 HEADER = EntryHeader(123, 2, 64, 99)
 _KINDS = {
     "create": (Kind.CLIENT, OpCode.CREATE),
-    "unwanted": (Kind.CLIENT, OpCode.CREATE),
+    "unwanted": (Kind.OPEN, 0),
     "close": (Kind.CLIENT, OpCode.CLOSE_SESSION),
     "sync": (Kind.CLIENT, OpCode.SYNC),
     "attach": (Kind.ATTACH, 0),
@@ -42,9 +42,9 @@ class World:
         name, _, kind = name.partition("/")
         code, opcode = _KINDS[kind or "create"]
         body = random.Random(1).randbytes(int(size or 1))
-        pending = CallbackRequest(
-            code, int(session or 1), opcode, (), body, lambda *_: None, lambda: kind != "unwanted"
-        )
+        pending = Pending(code, int(session or 1), opcode, (), body)
+        if kind == "unwanted":
+            pending = CallbackRequest(code, body, ignore, lambda: False, session_id=int(session or 1))
         self.names[id(pending)] = name
         return pending
 
