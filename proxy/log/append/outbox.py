@@ -315,7 +315,7 @@ class Outbox:
         if self.is_full and not may_try and is_metered(pending):
             return _Refusal(ErrorCode.SYSTEM_ERROR)
         if space is not None and not space.admits(pending, self.bytes + size):
-            return _Refusal(ErrorCode.SYSTEM_ERROR, space.count)
+            return _Refusal(ErrorCode.SYSTEM_ERROR, space.count_refused)
         return None
 
     def refuse_metered(self) -> None:

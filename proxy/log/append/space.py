@@ -332,7 +332,7 @@ class Space:
         probe.current.reached("an ephemeral node that the reserve has room for")
         return True
 
-    def count(self) -> None:
+    def count_refused(self) -> None:
         """A request was refused."""
         room = "room for one snapshot" if self._is_last else "reserve"
         probe.current.reached(f"a request that the {room} refuses")
