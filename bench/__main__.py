@@ -44,10 +44,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         "side (default: the one that zketcd chooses)",
     )
     found.add_argument(
-        "--connections",
-        type=numbers,
-        metavar="N,...",
-        help="default 1,16,64; with --quick 1,64",
+        "--connections", type=numbers, metavar="N,...", help="default 1,16,64; with --quick 1,64"
     )
     found.add_argument(
         "--depths",

@@ -14,13 +14,7 @@ from typing import Any
 from bench.environment import described
 from bench.errors import BenchError
 from bench.etcd_load import APPEND
-from bench.report import (
-    GENERATOR_IS_THE_LIMIT,
-    Medians,
-    all_medians,
-    from_json,
-    speed_table,
-)
+from bench.report import GENERATOR_IS_THE_LIMIT, Medians, all_medians, from_json, speed_table
 from bench.run import Results
 from bench.scenarios import Table, markdown
 from bench.workloads import Cell

@@ -142,12 +142,7 @@ class Feeds:
             await child.end(process)
 
     def _job(self, wanted: Selection, after: Id) -> dict[str, Any]:
-        return {
-            **self.source.tree_access,
-            "url": self.source.url,
-            "since": str(after),
-            **wanted._asdict(),
-        }
+        return {**self.source.tree_access, "url": self.source.url, "since": str(after), **wanted._asdict()}
 
 
 class _Gone(Refused):

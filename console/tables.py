@@ -25,10 +25,7 @@ _MODULE = "archive.past.query"
 _MOST = 2  # at a time: each needs the memory of a proxy
 _CHUNK = 1 << 16
 _FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
-_PARAMETERS = {
-    "tree": {"path", "at", "format"},
-    "history": {"path", "since", "until", "recursive", "format"},
-}
+_PARAMETERS = {"tree": {"path", "at", "format"}, "history": {"path", "since", "until", "recursive", "format"}}
 
 Caller = Callable[[web.Request], Awaitable[Call]]
 

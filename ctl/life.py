@@ -17,15 +17,7 @@ from ctl.sessions import Clients, add_id, clients_of
 from proxy.log.record import living_of
 from proxy.options.archive import archive_url
 from proxy.state.machine import Machine
-from schema.entry import (
-    Kind,
-    Request,
-    Written,
-    decode_carry_over,
-    decode_close,
-    decode_entry,
-    decode_terms,
-)
+from schema.entry import Kind, Request, Written, decode_carry_over, decode_close, decode_entry, decode_terms
 from schema.errors import BadValue
 from schema.record import Home
 
@@ -63,12 +55,7 @@ class Life:
                     what = f"a request that cannot be read: {error}"
                 if what:
                     self.events.append(
-                        {
-                            "time": date(entry.clock),
-                            "position": position,
-                            "proxy": incarnation,
-                            "event": what,
-                        }
+                        {"time": date(entry.clock), "position": position, "proxy": incarnation, "event": what}
                     )
 
     def _what(self, request: Request, sender: str, clock: int) -> str:
@@ -120,11 +107,7 @@ class Life:
 
 
 def show(
-    session_id: int,
-    machine: Machine,
-    homes: Mapping[str, Home],
-    clients: Clients,
-    entries: Iterable[Written],
+    session_id: int, machine: Machine, homes: Mapping[str, Home], clients: Clients, entries: Iterable[Written]
 ) -> Output:
     """What became of a session. Raises CommandFailed for one that nothing is known of."""
     life = Life(session_id)

@@ -89,8 +89,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[ZnodeRow]:
 
 
 def _acl(
-    entries: list[dict[str, int | str]],
-    known: dict[tuple[tuple[int, str, str], ...], tuple[AclRow, ...]],
+    entries: list[dict[str, int | str]], known: dict[tuple[tuple[int, str, str], ...], tuple[AclRow, ...]]
 ) -> tuple[AclRow, ...]:
     key = tuple((int(entry["perms"]), str(entry["scheme"]), str(entry["id"])) for entry in entries)
     acl = known.get(key)

@@ -161,12 +161,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
     )
     add("--overwrite", action="store_true", help="delete the tree under the prefix before importing")
     _add_writing(parser)
-    add(
-        "--max-txn-ops",
-        type=positive,
-        default=DEFAULT_MAX_TXN_OPS,
-        help="etcd's own --max-txn-ops",
-    )
+    add("--max-txn-ops", type=positive, default=DEFAULT_MAX_TXN_OPS, help="etcd's own --max-txn-ops")
     _add_max_request_bytes(parser)
 
 
@@ -321,13 +316,7 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     add("tree", help=f"{_A_TREE}, archive:URL")
     _add_reading(parser)
     add("--top", type=not_negative, default=10, metavar="N", help="lines of each list")
-    add(
-        "--depth",
-        type=positive,
-        default=3,
-        metavar="N",
-        help="number of names in a path prefix",
-    )
+    add("--depth", type=positive, default=3, metavar="N", help="number of names in a path prefix")
     add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
     _add_spark(parser)
     add("--json", action="store_true", help="print the report as JSON, and the progress on stderr")

@@ -97,10 +97,7 @@ class BaseServer(ABC):
         self.process = ProcessFacts()
 
     def _serve(
-        self,
-        source: StateSource,
-        handshake: Handshake | PastHandshake,
-        tracer: Tracer | None = None,
+        self, source: StateSource, handshake: Handshake | PastHandshake, tracer: Tracer | None = None
     ) -> None:
         """Put the server over its state. Called once, by the subclass's `__init__`.
 
@@ -111,11 +108,7 @@ class BaseServer(ABC):
         self._handshake = handshake
         self.flush_queue = FlushQueue(worker.after_slice, clock=self.clock, before=source.before_flush)
         self.state_gate = StateGate(
-            worker,
-            self._loop,
-            clock=self.clock,
-            lengths=worker.lengths,
-            look=source.look,
+            worker, self._loop, clock=self.clock, lengths=worker.lengths, look=source.look
         )
         self.request_logs = self._request_logs(source)
         latency = Latency(operations.updates)

@@ -431,8 +431,7 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
     tls: ClientTls = settings["tls"]
     tls_options.check(tls)
     sasl = sasl_options.read(
-        SaslOptions(**values_of(SaslOptions, given)),
-        has_x509=bool(tls.cert) and tls.client_auth != "none",
+        SaslOptions(**values_of(SaslOptions, given)), has_x509=bool(tls.cert) and tls.client_auth != "none"
     )
     admin = _admin_address(given, tls)
     derived: Mapping[str, Any] = {

@@ -15,9 +15,7 @@ _Ids = Iterable[object] | Callable[[Any], object] | None
 
 
 def one_by_one(
-    names: str | tuple[str, ...],
-    rows: Iterable[object],
-    ids: _Ids = None,
+    names: str | tuple[str, ...], rows: Iterable[object], ids: _Ids = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Takes what `pytest.mark.parametrize` takes. All cases run; each failure names its case."""
     parameters = (names,) if isinstance(names, str) else names

@@ -466,10 +466,7 @@ def test_somebody_deleted_clickhouse(host: Host, tmp_path: Path) -> None:
     try:
         with kazoo(host.zketcd) as client:
             client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
-            host.real |= {
-                "0x4cc": f"{client.last_zxid:#x}",
-                "0x5f3a001": hex64(client.client_id[0]),
-            }
+            host.real |= {"0x4cc": f"{client.last_zxid:#x}", "0x5f3a001": hex64(client.client_id[0])}
             client.delete("/clickhouse", recursive=True)
             deleted = client.last_zxid
         store = store_of(str(tmp_path / "archive"))

@@ -15,11 +15,7 @@ _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etc
 
 def top(programs: Mapping[str, ArgumentParser] | None = None) -> ArgumentParser:
     """The parser; with the programs' parsers, by command, it has their options too."""
-    made = Parser(
-        prog="zketcd",
-        description=_DESCRIPTION,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
+    made = Parser(prog="zketcd", description=_DESCRIPTION, formatter_class=RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"zketcd {VERSION}")
     listed: Any = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in available().items():

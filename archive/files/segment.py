@@ -74,12 +74,7 @@ def encode(content: Content) -> bytes:
         paths = [*map(to_bytes, texts_of_paths)]
         parts.append(
             _changes(len(changes)).pack(
-                *zxid,
-                *entry,
-                *request,
-                *chain.from_iterable(numbers),
-                *map(len, paths),
-                *kind,
+                *zxid, *entry, *request, *chain.from_iterable(numbers), *map(len, paths), *kind
             )
         )
     parts += paths

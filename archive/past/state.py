@@ -81,11 +81,7 @@ def _unusable(record: Written, error: Exception) -> ArchiveError:
 
 
 def replay(
-    machine: Machine,
-    content: Content,
-    moment: Moment,
-    upto: int = 1 << 62,
-    execute: Execute | None = None,
+    machine: Machine, content: Content, moment: Moment, upto: int = 1 << 62, execute: Execute | None = None
 ) -> None:
     """Apply what the machine lacks, up to the moment and to so many entries in all. Raises ArchiveError.
 

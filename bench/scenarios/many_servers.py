@@ -35,9 +35,7 @@ def charged(servers: Servers, measured: Callable[[], Timing]) -> Charged:
     before = costs.cpu_seconds(servers.proxies), costs.cpu_seconds(servers.etcd)
     timing = measured()
     return Charged(
-        timing,
-        costs.cpu_seconds(servers.proxies) - before[0],
-        costs.cpu_seconds(servers.etcd) - before[1],
+        timing, costs.cpu_seconds(servers.proxies) - before[0], costs.cpu_seconds(servers.etcd) - before[1]
     )
 
 

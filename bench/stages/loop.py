@@ -51,10 +51,7 @@ class MeteredLoop(asyncio.SelectorEventLoop):
 
     @override
     def call_soon(
-        self,
-        callback: Callable[[Unpack[_Ts]], object],
-        *args: *_Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.Handle:
         if isinstance(callback, MethodType) and callback.__module__.startswith("proxy."):
             stage = CALLBACKS.get(callback.__module__, OTHER)

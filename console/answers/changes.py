@@ -24,13 +24,7 @@ class Changes:
     """The changes that users ask one proxy for."""
 
     def __init__(
-        self,
-        reading: Reading,
-        make: Callable[[], Connection],
-        kill: Killer,
-        *,
-        users: bool,
-        write: bool,
+        self, reading: Reading, make: Callable[[], Connection], kill: Killer, *, users: bool, write: bool
     ) -> None:
         """`make` gives a connection. `kill` ends sessions. `users`, `write`: logins, changes are allowed."""
         self._reading = reading

@@ -33,14 +33,7 @@ class Approvals:
         self._last = 0
 
     def ask(
-        self,
-        path: str,
-        nodes: int,
-        mark: bytes,
-        user: str,
-        identities: Identities,
-        login: object,
-        now: float,
+        self, path: str, nodes: int, mark: bytes, user: str, identities: Identities, login: object, now: float
     ) -> Deletion:
         """Ask for a deletion. Raises ValueError if too many wait."""
         self._forget(now)

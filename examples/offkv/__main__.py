@@ -30,17 +30,10 @@ _ADDRESS = re.compile(r"(?:([^=]+)=)?\[?([^\[\]=]+)\]?:([0-9]{1,5})")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code. Wrong usage exits with 2."""
-    parser = Parser(
-        prog="python -m examples.offkv",
-        description="Check liboffkv's contract, line by line.",
-    )
+    parser = Parser(prog="python -m examples.offkv", description="Check liboffkv's contract, line by line.")
     parser.add_argument("servers", nargs="*", type=_server, metavar="[LABEL=]HOST:PORT")
     parser.add_argument("--start", action="store_true", help="start zketcd, real ZooKeeper and an etcd")
-    parser.add_argument(
-        "--etcd",
-        metavar="URL",
-        help="run directly on this etcd too, as liboffkv does there",
-    )
+    parser.add_argument("--etcd", metavar="URL", help="run directly on this etcd too, as liboffkv does there")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the results go as well")
     options = parser.parse_args(arguments)
     if options.start == bool(options.servers):

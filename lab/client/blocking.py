@@ -11,16 +11,7 @@ from itertools import count
 from typing import Any, Self, TypeVar
 
 from codec import client as zk
-from codec.client import (
-    NO_SESSION,
-    Connected,
-    Data,
-    Dialogue,
-    Event,
-    Request,
-    Stat,
-    ZooKeeperError,
-)
+from codec.client import NO_SESSION, Connected, Data, Dialogue, Event, Request, Stat, ZooKeeperError
 from codec.constants import CreateMode, ErrorCode, EventType, Xid
 from codec.jute import Reader
 from lab.client.replies import Part, Reply, message_of, parts_of

@@ -209,12 +209,7 @@ class Connection:
     """One TCP connection to a ZooKeeper server; every wait ends after `timeout` seconds."""
 
     def __init__(
-        self,
-        port: int,
-        timeout: float = 60.0,
-        tls: ssl.SSLContext | None = None,
-        *,
-        host: str = "127.0.0.1",
+        self, port: int, timeout: float = 60.0, tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1"
     ) -> None:
         self.timeout = timeout
         self._socket = socket.create_connection((host, port), timeout=timeout)

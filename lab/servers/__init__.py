@@ -27,11 +27,7 @@ from lab.servers.ports import free_port
 from lab.servers.process import BinaryMissing, ServerProcess, StartFailed
 from lab.servers.waiting import eventually, wait_until
 from lab.servers.zketcd import UpgradableServer, ZketcdServer
-from lab.servers.zookeeper import (
-    ZooKeeperServer,
-    zookeeper_classpath,
-    zookeeper_jar_version,
-)
+from lab.servers.zookeeper import ZooKeeperServer, zookeeper_classpath, zookeeper_jar_version
 
 __all__ = [
     "BinaryMissing",

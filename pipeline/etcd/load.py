@@ -23,28 +23,12 @@ from pipeline.etcd.requests import (
 )
 from pipeline.etcd.seen import last_zxid
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import (
-    Compare,
-    Delete,
-    EtcdNoSpace,
-    EtcdUnknown,
-    Get,
-    Put,
-    RangeResult,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import Compare, Delete, EtcdNoSpace, EtcdUnknown, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.slices import each_in_slices
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import Pause
 from schema.keys import Keyspace, snapshot_name
-from schema.record import (
-    SnapshotRef,
-    TreeRecord,
-    decode_record,
-    encode_record,
-    is_incomplete_with_pages,
-)
+from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record, is_incomplete_with_pages
 
 _CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one delays other requests
 

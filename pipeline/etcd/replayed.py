@@ -38,13 +38,7 @@ class KeptState:
 
 
 async def replayed(
-    etcd: Etcd,
-    keys: Keyspace,
-    start: Mark,
-    end: Mark,
-    *,
-    lossy: bool = False,
-    kept: KeptState | None = None,
+    etcd: Etcd, keys: Keyspace, start: Mark, end: Mark, *, lossy: bool = False, kept: KeptState | None = None
 ) -> list[TrafficRow]:
     """The rows of the requests after `start`, up to `end`, with their outcomes.
 

@@ -93,8 +93,5 @@ async def write(
 
     await together(send() for _ in range(_IN_FLIGHT))  # they share the groups
     return replace(
-        part,
-        numbers=tuple(numbers),
-        fixed=frozenset(fixed),
-        owners=frozenset(filter(session_of, owners)),
+        part, numbers=tuple(numbers), fixed=frozenset(fixed), owners=frozenset(filter(session_of, owners))
     )

@@ -290,11 +290,7 @@ def read_log(
     if how.torn is not None:
         # A server that died while it wrote leaves such an end, and so does an incomplete copy.
         if last and TAIL not in repair:
-            raise BadFile(
-                file,
-                how.offset,
-                f"{how.torn}. {_RUNNING}",
-            )
+            raise BadFile(file, how.offset, f"{how.torn}. {_RUNNING}")
         notes.append(f"{BadFile(file, how.offset, how.torn)}; the log counts up to there")
     elif last and not how.padded:
         notes.append(f"{file}: ends without padding, right behind an entry")

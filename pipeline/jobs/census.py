@@ -159,11 +159,7 @@ class _Count:
 
 
 def take(
-    runner: Runner,
-    znodes: Table,
-    max_request_bytes: int,
-    moving: Collection[int] = (),
-    listed: int = 0,
+    runner: Runner, znodes: Table, max_request_bytes: int, moving: Collection[int] = (), listed: int = 0
 ) -> Census:
     """Read a table of znodes; once more if its paths may be wrong.
 

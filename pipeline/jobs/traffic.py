@@ -172,11 +172,7 @@ def _archive(arguments: argparse.Namespace) -> ArchiveOptions:
 
 def _archive_options(arguments: argparse.Namespace) -> dict[str, str]:
     """The options of the format "zketcd-archive"."""
-    given = {
-        "path": arguments.tree.removeprefix(ARCHIVE),
-        "since": arguments.since,
-        "until": arguments.until,
-    }
+    given = {"path": arguments.tree.removeprefix(ARCHIVE), "since": arguments.since, "until": arguments.until}
     return {name: value for name, value in given.items() if value}
 
 

@@ -48,10 +48,7 @@ class Here:
         self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         rows = expected_rows(inputs)
-        with (
-            self.reporter.step(what, rows, unit) as count,
-            Buckets(folder=self._folder) as buckets,
-        ):
+        with self.reporter.step(what, rows, unit) as count, Buckets(folder=self._folder) as buckets:
             for table, assign in inputs:
                 for part in _parts(table):
                     buckets.add(assign(_metered(part, count)))

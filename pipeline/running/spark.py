@@ -71,10 +71,7 @@ class BySpark:
     ) -> list[T]:
         rows = expected_rows(inputs)
         buckets = max(table.buckets for table, _ in inputs)
-        with (
-            self.reporter.step(what, rows, unit) as count,
-            _listening(self.spark, count) as address,
-        ):
+        with self.reporter.step(what, rows, unit) as count, _listening(self.spark, count) as address:
             assigned = [
                 self._over(table, _Assigner(assign), address, f"{number}-")
                 for number, (table, assign) in enumerate(inputs)

@@ -12,12 +12,7 @@ from pipeline.traffic.arrow import TRAFFIC
 
 SPLIT_BYTES = 16 << 20
 TRAFFIC_TABLE = "traffic"
-TABLES = {
-    "znodes": ZNODES,
-    "sessions": SESSIONS,
-    "transactions": TRANSACTIONS,
-    TRAFFIC_TABLE: TRAFFIC,
-}
+TABLES = {"znodes": ZNODES, "sessions": SESSIONS, "transactions": TRANSACTIONS, TRAFFIC_TABLE: TRAFFIC}
 #: The tables that are made of the log alone.
 LOG_TABLES = ("transactions", TRAFFIC_TABLE)
 

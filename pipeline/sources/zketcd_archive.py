@@ -20,13 +20,7 @@ from pyspark.sql.types import StructType
 
 from archive.files.catalog import Run
 from pipeline.errors import Failure
-from pipeline.sources.archive_log import (
-    ArchiveOptions,
-    ArchiveReader,
-    Stretch,
-    batches_of,
-    stretches,
-)
+from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader, Stretch, batches_of, stretches
 from pipeline.sources.log_options import EARLIEST
 from pipeline.sources.spark import SparkReader, struct_of
 from pipeline.traffic.arrow import TRAFFIC

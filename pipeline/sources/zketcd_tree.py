@@ -158,11 +158,7 @@ class ZketcdWriter:
 
 
 def write_part(
-    connection: Connection,
-    begun: Load,
-    limits: Limits,
-    batches: Iterator[pa.RecordBatch],
-    room: Room | None,
+    connection: Connection, begun: Load, limits: Limits, batches: Iterator[pa.RecordBatch], room: Room | None
 ) -> Part:
     """Write the rows of one task, on a worker. `room`: etcd's before the load."""
 

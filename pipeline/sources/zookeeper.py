@@ -16,12 +16,7 @@ Instead of a directory, zk://host:port,... is a running ensemble (zookeeper_wire
 Directories must be readable under one path on the driver and the workers. pipeline.formats decodes the files.
 """
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceWriter,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from pipeline.addresses import is_ensemble

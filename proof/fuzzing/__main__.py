@@ -142,13 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="print the targets, and do nothing")
     add("--seconds", type=seconds, default=60.0, metavar="N", help="of a target's turn (default: 60)")
     add("--once", action="store_true", help="one turn for each target (default: until a finding or Ctrl-C)")
-    add(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="N",
-        help="of the first turns, then N+1 (default: 1)",
-    )
+    add("--seed", type=int, default=1, metavar="N", help="of the first turns, then N+1 (default: 1)")
     add(
         "--build",
         type=output_folder,

@@ -191,12 +191,7 @@ class Model:
 
 
 def differs(
-    expected: Reply,
-    seen: Reply,
-    request: Request,
-    *,
-    assumed: bool = False,
-    used: Container[int] = (),
+    expected: Reply, seen: Reply, request: Request, *, assumed: bool = False, used: Container[int] = ()
 ) -> bool:
     """Whether a reply says something else than the model. What either leaves out (None) is not compared.
 

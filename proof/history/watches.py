@@ -236,12 +236,7 @@ class _Judge:
         return bool(states) and states[-1][1] == CREATED
 
     def _set_again(
-        self,
-        connection: _Connection,
-        request: SetWatches,
-        came: set[tuple[int, str]],
-        zxid: int,
-        place: int,
+        self, connection: _Connection, request: SetWatches, came: set[tuple[int, str]], zxid: int, place: int
     ) -> Iterator[Violation]:
         reasons: Counter[tuple[int, str]] = Counter()  # events that the watches may give
         for kind, paths in (("data", request.data), ("children", request.children)):

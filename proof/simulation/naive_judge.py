@@ -28,15 +28,7 @@ from proof.simulation.features import LOOKED_AT
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
 from schema.budgets import decode_rule
-from schema.entry import (
-    Kind,
-    Request,
-    Rules,
-    decode_carry_over,
-    decode_close,
-    decode_forget,
-    decode_node_due,
-)
+from schema.entry import Kind, Request, Rules, decode_carry_over, decode_close, decode_forget, decode_node_due
 from schema.fixed import fixed_nodes
 
 _STATS = "/zookeeper_stats"
@@ -156,13 +148,7 @@ def naive_tree() -> naive.NaiveZooKeeper:
     return naive.NaiveZooKeeper(nodes)
 
 
-_WITH_STAT = (
-    OpCode.CREATE2,
-    OpCode.CREATE_CONTAINER,
-    OpCode.CREATE_TTL,
-    OpCode.SET_DATA,
-    OpCode.SET_ACL,
-)
+_WITH_STAT = (OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL, OpCode.SET_DATA, OpCode.SET_ACL)
 
 
 def _answer(model: naive.NaiveZooKeeper, holder: str, request: Request, asked: naive.Asked, now: int) -> Any:

@@ -24,15 +24,7 @@ from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
 from proof.simulation.proxies import PREFIX
 from proof.torture.acts import Fault, in_thread
-from proof.torture.cluster import (
-    ROOT,
-    USER,
-    Cluster,
-    Member,
-    TorturedProxy,
-    initial_cluster,
-    write_password,
-)
+from proof.torture.cluster import ROOT, USER, Cluster, Member, TorturedProxy, initial_cluster, write_password
 
 _TRIES = 60.0  # seconds for one step
 _PAUSE = 0.5  # seconds between two tries

@@ -123,12 +123,7 @@ class Round:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def _new_client(
-        self,
-        group: asyncio.TaskGroup,
-        *,
-        reads_only: bool = False,
-    ) -> Client:
+    def _new_client(self, group: asyncio.TaskGroup, *, reads_only: bool = False) -> Client:
         client = self._client(self._addresses, self._random.choice(_TIMEOUTS_MS), reads_only=reads_only)
         self._clients.append(client)
         if not reads_only:

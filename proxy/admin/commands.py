@@ -52,9 +52,7 @@ class Commands:
             _Command(("dump",), self._dump),
             _Command(("environment", "env", "envi"), lambda *_: environment(), needs_server=False),
             _Command(
-                ("get_trace_mask", "gtmk"),
-                lambda *_: {"tracemask": facts.trace_mask},
-                needs_server=False,
+                ("get_trace_mask", "gtmk"), lambda *_: {"tracemask": facts.trace_mask}, needs_server=False
             ),
             _Command(("hash",), lambda *_: {"digests": []}),  # zketcd's digests are in /metrics
             _Command(("initial_configuration", "icfg"), lambda *_: {"initial_configuration": ""}),

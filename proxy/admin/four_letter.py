@@ -225,10 +225,7 @@ def _address(facts: ConnectionFacts) -> str:
 
 
 def _sets(
-    what: str,
-    sets: Mapping[int, list[_Item]],
-    text: Callable[[_Item], str],
-    date_of: Callable[[int], str],
+    what: str, sets: Mapping[int, list[_Item]], text: Callable[[_Item], str], date_of: Callable[[int], str]
 ) -> Iterator[str]:
     """ExpiryQueue.dump: what expires when; the keys are milliseconds of the monotonic clock."""
     yield f"{what} Sets ({len(sets)})/({sum(map(len, sets.values()))}):\n"

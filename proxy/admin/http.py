@@ -209,8 +209,7 @@ class AdminServer:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))
         return _json(
             Response(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                {"status": "fail", "details": {**details, "reason": reason}},
+                HTTPStatus.SERVICE_UNAVAILABLE, {"status": "fail", "details": {**details, "reason": reason}}
             )
         )
 

@@ -29,13 +29,7 @@ _MOST = 4096  # characters of any other value: a client must not fill the disk f
 _MOST_ENTRIES = 512  # of an ACL: more have more characters
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # In the order of ZKUtil.getPermString.
-_PERMS = (
-    (Perms.CREATE, "c"),
-    (Perms.DELETE, "d"),
-    (Perms.READ, "r"),
-    (Perms.WRITE, "w"),
-    (Perms.ADMIN, "a"),
-)
+_PERMS = ((Perms.CREATE, "c"), (Perms.DELETE, "d"), (Perms.READ, "r"), (Perms.WRITE, "w"), (Perms.ADMIN, "a"))
 _LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
 # A client's path may contain characters that would look like another field or line.
 _ESCAPES = {code: f"\\u{code:04x}" for code in CONTROLS}
@@ -85,10 +79,7 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
 def of_kill(session_id: int, killer: str) -> str:
     """The line of a session that an administrator has ended, which ZooKeeper's log does not have."""
     return _line(
-        ("session", hex64(session_id)),
-        ("user", killer),
-        ("operation", "killSession"),
-        ("result", _SUCCESS),
+        ("session", hex64(session_id)), ("user", killer), ("operation", "killSession"), ("result", _SUCCESS)
     )
 
 

@@ -90,13 +90,7 @@ class Observer:
         return {opcode: partial(self._read, opcode, answer) for opcode, answer in answers.items()}
 
     def _read(
-        self,
-        opcode: int,
-        read: AnswerRead,
-        reading: Reading,
-        client: Client,
-        packet: bytes,
-        position: int,
+        self, opcode: int, read: AnswerRead, reading: Reading, client: Client, packet: bytes, position: int
     ) -> bytes:
         if type(packet) is not Marked:
             return read(reading, client, packet, position)

@@ -109,9 +109,7 @@ class Channel:
     def _receive(self) -> Message:
         # A child that inherits a socket keeps it open: its client would not see that it was closed here.
         head, data, _, _ = self._end.recvmsg(
-            _HEADER.size,
-            socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize),
-            socket.MSG_CMSG_CLOEXEC,
+            _HEADER.size, socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC
         )
         fds = array.array("i")
         for level, kind, value in data:

@@ -20,15 +20,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.sent import Sent
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.log_order import (
-    Apply,
-    EntriesGone,
-    Gap,
-    Item,
-    ProxyCame,
-    ProxyGone,
-    RecordChanged,
-)
+from proxy.log.follow.log_order import Apply, EntriesGone, Gap, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.log.living import Peers
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker

@@ -17,14 +17,7 @@ from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.append.syncs import sync_entry
-from proxy.log.applier import (
-    Applier,
-    Broken,
-    BudgetSpent,
-    Notice,
-    NotOurs,
-    RoomFreed,
-)
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, NotOurs, RoomFreed
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
@@ -372,11 +365,7 @@ class Log:
             probe.current.reached("a reload during a long write")
         context = self.context
         loaded = await load_to_serve(
-            context.etcd,
-            context.keys,
-            context.settings.levels,
-            make=False,
-            even_copy=self.is_copy,
+            context.etcd, context.keys, context.settings.levels, make=False, even_copy=self.is_copy
         )
         self._note_disagreements(loaded)
         return loaded

@@ -5,16 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from proxy.etcd.interface import Reads
-from proxy.etcd.model import (
-    EtcdRefused,
-    EtcdUnknown,
-    Get,
-    RangeResult,
-    RefusalKind,
-    Status,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import EtcdRefused, EtcdUnknown, Get, RangeResult, RefusalKind, Status, Txn, TxnResult
 from proxy.log.record import TreeNotServable
 
 T = TypeVar("T", RangeResult, TxnResult)

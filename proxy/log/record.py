@@ -14,13 +14,7 @@ from proxy.log.foreign import ours
 from proxy.log.living import LivingProxies, living_proxy
 from schema.errors import BadValue
 from schema.keys import Keyspace
-from schema.record import (
-    Seal,
-    TreeRecord,
-    decode_record,
-    encode_record,
-    is_incomplete_with_pages,
-)
+from schema.record import Seal, TreeRecord, decode_record, encode_record, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +63,7 @@ class Look(NamedTuple):
 async def look(etcd: Reads, keys: Keyspace) -> Look:
     """Read the record and the living proxies at one revision. Raises EtcdError, TreeNotServable."""
     answer = await etcd.txn(
-        Txn(
-            (),
-            (
-                Get(keys.tree),
-                Get(keys.proxies, keys.proxies_end),
-                Get(keys.follows, keys_only=True),
-            ),
-        ),
+        Txn((), (Get(keys.tree), Get(keys.proxies, keys.proxies_end), Get(keys.follows, keys_only=True))),
         TIMEOUT,
     )
     found, proxies, follows = answer.responses

@@ -123,8 +123,7 @@ class Stats:
         "log_digest_disagreements", "entries whose digest differed from this proxy's own"
     )
     incarnations: int = _counter(
-        "incarnations",
-        "incarnations that this process has had: it takes a new one when its lease has ended",
+        "incarnations", "incarnations that this process has had: it takes a new one when its lease has ended"
     )
     growth_refused: int = _counter(
         "growth_refused", "requests refused for the reserve of etcd's quota, or for the last room"

@@ -115,9 +115,7 @@ class DigestMd5:
 
     def _response(self, session: bytes, cnonce: bytes, purpose: bytes) -> bytes:
         """The response-value of RFC 2831, section 2.1.2.1."""
-        return hexed(
-            b":".join((hexed(session), self._nonce, b"00000001", cnonce, b"auth", hexed(purpose))),
-        )
+        return hexed(b":".join((hexed(session), self._nonce, b"00000001", cnonce, b"auth", hexed(purpose))))
 
 
 def directives(token: bytes) -> dict[bytes, bytes]:

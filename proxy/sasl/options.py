@@ -160,11 +160,7 @@ def read(given: SaslOptions, *, has_x509: bool) -> SaslSettings:
         found,
         keytab,
         principal,
-        Naming(
-            realm_of(principal) if principal else "",
-            given.remove_host,
-            given.remove_realm,
-        ),
+        Naming(realm_of(principal) if principal else "", given.remove_host, given.remove_realm),
         frozenset(given.super_users),
         given.allow_failed,
         tuple(scheme for scheme in given.schemes if scheme != NO_SCHEME),

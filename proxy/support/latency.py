@@ -14,10 +14,7 @@ BUCKETS = 64
 """Bucket n of a histogram counts what took less than 2 ** n nanoseconds, but not less than half of that."""
 MILLISECOND = 1_000_000
 # What every connection may be noted with, besides the operations of `ops`, and whether it is an update.
-OF_SESSIONS: Mapping[int, bool] = {
-    OpCode.CREATE_SESSION: True,
-    OpCode.PING: False,
-}
+OF_SESSIONS: Mapping[int, bool] = {OpCode.CREATE_SESSION: True, OpCode.PING: False}
 _NEVER = 1 << 62
 
 

@@ -16,11 +16,7 @@ class Tasks:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        what: str,
-        *,
-        reported: tuple[type[Exception], ...] = (),
+        self, coroutine: Coroutine[Any, Any, Any], what: str, *, reported: tuple[type[Exception], ...] = ()
     ) -> asyncio.Task[Any]:
         """Run a coroutine as a task; `what` names it if it fails.
 

@@ -109,8 +109,7 @@ def test_a_change_of_what_is_not_there(change: Change, tmp_path: Path) -> None:
     archive = Directory(str(tmp_path))
     archive.put(f"{_RUN}/{Snapshot(start).name}", b"")
     archive.put(
-        f"{_RUN}/{Segment(0, end).name}",
-        segment.encode(Content(start, end, 0, [written], [1000], [change])),
+        f"{_RUN}/{Segment(0, end).name}", segment.encode(Content(start, end, 0, [written], [1000], [change]))
     )
     with pytest.raises(ArchiveError, match="a change of"):
         list(History(archive, "/s").events())

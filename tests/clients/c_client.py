@@ -154,11 +154,7 @@ class CClient:
             raise TimeoutError(f"state {state} did not come within {timeout} s") from None
 
     def create(
-        self,
-        path: str,
-        data: bytes | None = b"",
-        mode: int = PERSISTENT,
-        ttl: int = -1,
+        self, path: str, data: bytes | None = b"", mode: int = PERSISTENT, ttl: int = -1
     ) -> tuple[str, Stat]:
         """The path made and its Stat; `ttl` in milliseconds for the modes that have one."""
         made, stat, vector = ctypes.create_string_buffer(_PATH_SIZE), Stat(), _open_acl()
@@ -199,11 +195,7 @@ class CClient:
     def children(self, path: str, watch: Watch | None = None) -> tuple[list[str], Stat]:
         strings, stat = _Strings(), Stat()
         self._call(
-            "zoo_wget_children2",
-            path.encode(),
-            *_watcher(watch),
-            ctypes.byref(strings),
-            ctypes.byref(stat),
+            "zoo_wget_children2", path.encode(), *_watcher(watch), ctypes.byref(strings), ctypes.byref(stat)
         )
         try:
             return [strings.data[i].decode() for i in range(strings.count)], stat

@@ -63,10 +63,7 @@ def java_virtual_machine() -> Iterator[Jvm]:
     """
     # A Spark session has py4j ask Spark's JVM for the class of each exception, by a number that there means
     # another object than in this JVM.
-    with (
-        mock.patch.object(java_gateway, "get_return_value", protocol.get_return_value),
-        _launched() as jvm,
-    ):
+    with mock.patch.object(java_gateway, "get_return_value", protocol.get_return_value), _launched() as jvm:
         yield jvm
 
 
@@ -80,10 +77,7 @@ def _launched() -> Iterator[Jvm]:
     port, secret, process = launch_gateway(
         port=0,
         classpath=os.pathsep.join(map(str, [*_libraries(), *zookeeper_jars()])),
-        javaopts=[
-            *("-Xmx256m", *SHORT_LIVED.split()),
-            "-Dorg.apache.logging.log4j.level=OFF",
-        ],
+        javaopts=[*("-Xmx256m", *SHORT_LIVED.split()), "-Dorg.apache.logging.log4j.level=OFF"],
         java_path=java_program(),
         die_on_exit=True,
         enable_auth=True,

@@ -90,11 +90,7 @@ _REPLICATED_SCRIPT = (
     [
         ("off", "", {ProtocolVersion.ZOOKEEPER}),
         ("on", "", {ProtocolVersion.ZOOKEEPER}),
-        (
-            "on",
-            "<use_xid_64>1</use_xid_64><use_compression>1</use_compression>",
-            {ProtocolVersion.WIDE_XIDS},
-        ),
+        ("on", "<use_xid_64>1</use_xid_64><use_compression>1</use_compression>", {ProtocolVersion.WIDE_XIDS}),
         (
             "on",
             "<use_xid_64>1</use_xid_64>"

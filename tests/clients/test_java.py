@@ -233,11 +233,7 @@ def _zkcli(*servers: ServerProcess) -> Iterator[_Session]:
         *("org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", addresses),
     ]
     with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
     ) as process:
         try:
             yield _Session(process, addresses)

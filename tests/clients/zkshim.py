@@ -27,9 +27,7 @@ _CONTROL_TIMEOUT_S = 120.0
 
 _SASL = "the servers know no SASL user"
 
-_NOT_GIVEN = {
-    "test_add_remove_observer": "needs an ensemble of ZooKeepers",
-}
+_NOT_GIVEN = {"test_add_remove_observer": "needs an ensemble of ZooKeepers"}
 
 
 class Server:

@@ -22,14 +22,7 @@ from lab.oracle.requests import (
     SetData,
     Sync,
 )
-from tests.compat.building import (
-    BIG,
-    one,
-    paths_script,
-    state,
-    watched,
-    with_stats,
-)
+from tests.compat.building import BIG, one, paths_script, state, watched, with_stats
 from tests.compat.script import Close, Open, Script, call
 
 CASES: dict[str, Script] = {

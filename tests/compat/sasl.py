@@ -11,12 +11,7 @@ from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.digest_md5 import respond
 
 _PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
-PASSWORDS = {
-    "bob": "bobs word",
-    "amy": 'amys "word" \\ u00fc',
-    "super": "supers word",
-    "root": "roots word",
-}
+PASSWORDS = {"bob": "bobs word", "amy": 'amys "word" \\ u00fc', "super": "supers word", "root": "roots word"}
 
 
 class Peer:

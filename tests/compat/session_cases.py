@@ -16,13 +16,7 @@ from lab.oracle.requests import (
     SetData,
     SetWatches,
 )
-from tests.compat.building import (
-    AMY,
-    ONLY_AMY,
-    one,
-    state,
-    watched,
-)
+from tests.compat.building import AMY, ONLY_AMY, one, state, watched
 from tests.compat.script import Close, Drop, Expire, Open, Reopen, Script
 
 CASES: dict[str, Script] = {
@@ -168,14 +162,7 @@ CASES: dict[str, Script] = {
         Open(0),
         *one(0, Exists("/a/e")),
     ],
-    "closed_session": [
-        Open(0),
-        Close(0),
-        *one(0, Ping()),
-        Reopen(0),
-        Open(0),
-        *one(0, Ping()),
-    ],
+    "closed_session": [Open(0), Close(0), *one(0, Ping()), Reopen(0), Open(0), *one(0, Ping())],
     "wrong_password": [
         Open(0),
         Open(1),

@@ -13,15 +13,7 @@ from typing import NamedTuple
 
 from lab.oracle import requests, wire
 from lab.oracle.client import Client
-from lab.oracle.requests import (
-    EPHEMERAL,
-    Create,
-    Delete,
-    Exists,
-    GetChildren,
-    Payload,
-    Request,
-)
+from lab.oracle.requests import EPHEMERAL, Create, Delete, Exists, GetChildren, Payload, Request
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
 from tests.compat import fields, script
 from tests.compat.compare import Answer, Notice, Outcome, Seen

@@ -22,10 +22,7 @@ def server(request: pytest.FixtureRequest, etcd_server: EtcdServer) -> Iterator[
         ZooKeeperServer(max_client_connections=_EACH, system_properties={"zookeeper.maxCnxns": str(_ALL)})
         if request.param == "zookeeper"
         else ZketcdServer(
-            etcd_server.endpoint,
-            prefix="/compat-limits",
-            max_client_connections=_EACH,
-            max_connections=_ALL,
+            etcd_server.endpoint, prefix="/compat-limits", max_client_connections=_EACH, max_connections=_ALL
         )
     ) as server:
         yield server

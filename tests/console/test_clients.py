@@ -50,10 +50,7 @@ async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
 
 @pytest.mark.parametrize(
     ("down", "pages"),
-    [
-        (False, [["0x1", "0x2"], ["0x3", "0x4"], ["0x5"]]),
-        (True, [["0x5", "0x4"], ["0x3", "0x2"], ["0x1"]]),
-    ],
+    [(False, [["0x1", "0x2"], ["0x3", "0x4"], ["0x5"]]), (True, [["0x5", "0x4"], ["0x3", "0x2"], ["0x1"]])],
 )
 async def test_the_pages_of_sessions_in_both_directions(down: bool, pages: list[list[str]]) -> None:
     subject = subjects.subject_of()

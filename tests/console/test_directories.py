@@ -34,11 +34,7 @@ async def test_a_place_among_many_is_found_by_name_and_by_number() -> None:
     assert found == (["012344", "012345", "012346"], 12_344, 20_000)
     assert (await _names(known, node, window._replace(offset=19_999))).names == ["019999"]
     assert (await _names(known, node, window._replace(offset=99_999))).names == []
-    assert await _names(known, node, window._replace(prefix="0123", after="012398")) == (
-        ["012399"],
-        99,
-        100,
-    )
+    assert await _names(known, node, window._replace(prefix="0123", after="012398")) == (["012399"], 99, 100)
     assert await _names(known, node, window._replace(contains="999", offset=1)) == (
         ["001999", "002999", "003999"],
         1,

@@ -59,10 +59,7 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
     def server(port: int, *arguments: str) -> ZketcdServer:
         address = f"127.0.0.1:{port}"
         return ZketcdServer(
-            etcd_server.endpoint,
-            prefix=etcd_prefix,
-            admin_listen=address,
-            arguments=[*archive, *arguments],
+            etcd_server.endpoint, prefix=etcd_prefix, admin_listen=address, arguments=[*archive, *arguments]
         )
 
     with (

@@ -57,15 +57,7 @@ def test_a_backup_is_a_tree_of_zookeeper_without_ephemerals(tmp_path: Path) -> N
     rows = {row.path: row for row in read(target)[1]}
     assert [path for path in rows if not path.startswith("/zookeeper")] == ["/", "/a", "/a!", "/a/b", "/b"]
     a = rows["/a"]
-    assert (a.data, a.czxid, a.mzxid, a.pzxid, a.version, a.created, a.aversion) == (
-        b"",
-        7,
-        8,
-        zxid,
-        1,
-        2,
-        3,
-    )
+    assert (a.data, a.czxid, a.mzxid, a.pzxid, a.version, a.created, a.aversion) == (b"", 7, 8, zxid, 1, 2, 3)
     assert (rows["/b"].data, rows["/b"].pzxid, rows["/b"].acl) == (None, 9, None)
     assert (rows["/a/b"].data, rows["/a!"].owner) == (b"\xff\x00", CONTAINER_OWNER)
     assert [tuple(entry) for entry in rows["/a"].acl or ()] == [(31, "digest", "bob:x")]

@@ -115,10 +115,7 @@ _OF_DATABASE = f"database replica {_DATABASE}/replicas/s|r3"
 
 
 def test_what_servers_that_are_gone_have_left_is_found_and_nothing_is_removed(tree: Tree) -> None:
-    assert tree.run() == {
-        _REPLICA: (False, "3 parts, 1 on no other replica"),
-        _OF_DATABASE: (False, ""),
-    }
+    assert tree.run() == {_REPLICA: (False, "3 parts, 1 on no other replica"), _OF_DATABASE: (False, "")}
     assert tree.run(_TABLE).keys() == {_REPLICA}
     assert tree.run("--replica", "r3").keys() == {_OF_DATABASE}
     assert tree.run("--hours", "1") == {}
@@ -175,7 +172,7 @@ def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> Non
     with closing(tree.visitor()) as visitor, pytest.raises(Refused, match="NODE_EXISTS"):
         remove(visitor, left)
     assert tree.children(f"{_TABLE}/replicas/r2") == {
-        *("columns", "host", "is_active", "is_lost", "parts", "queue"),
+        *("columns", "host", "is_active", "is_lost", "parts", "queue")
     }
 
 

@@ -89,10 +89,7 @@ _COPIES: dict[str, Series] = {
     "zketcd_copy_level_timestamp_seconds": lambda at: max(0, at - 1),
     "zketcd_copy_zxid": lambda _at: None,
 }
-_ETCD: dict[str, Series] = {
-    "up": always(1),
-    "etcd_server_quota_backend_bytes": always(8 << 30),
-}
+_ETCD: dict[str, Series] = {"up": always(1), "etcd_server_quota_backend_bytes": always(8 << 30)}
 _BUCKETS = {"zketcd_loop_delay_seconds_bucket", "zketcd_etcd_call_seconds_bucket"}
 
 
@@ -230,10 +227,7 @@ _INCIDENTS = {
     ),
     "no snapshot is written": Incident(
         {"ZketcdSnapshotOld", "ZketcdSnapshotFails"},
-        {
-            "zketcd_snapshot_overdue_seconds": since(),
-            "zketcd_snapshot_failures_total": counts(5 * _MINUTE),
-        },
+        {"zketcd_snapshot_overdue_seconds": since(), "zketcd_snapshot_failures_total": counts(5 * _MINUTE)},
     ),
     "the archiver is killed, or its store is away": Incident(
         {"ZketcdArchiveBehind"}, {"zketcd_archive_complete_timestamp_seconds": lambda at: min(at, _BEGIN)}

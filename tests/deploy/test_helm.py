@@ -219,12 +219,7 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
 
 @pytest.mark.parametrize(
     ("values", "port"),
-    [
-        ((), 2191),
-        (("peerPort=3000",), 3000),
-        (("replicas=1",), None),
-        (("replicas=5", "peerPort=0"), None),
-    ],
+    [((), 2191), (("peerPort=3000",), 3000), (("replicas=1",), None), (("replicas=5", "peerPort=0"), None)],
 )
 def test_several_replicas_append_together(values: tuple[str, ...], port: int | None) -> None:
     made = load(template(_ETCD, *values).stdout)

@@ -34,10 +34,7 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
         assert set(codes) == {OK, THROTTLED}
         assert codes[:2] == [OK] * 2
         assert two.refusal(zk.set_data("/free", b"")) == OK
-        assert one.refusal(zk.multi([zk.set_data("/free", b""), zk.set_data("/app", b"")])) in (
-            OK,
-            THROTTLED,
-        )
+        assert one.refusal(zk.multi([zk.set_data("/free", b""), zk.set_data("/app", b"")])) in (OK, THROTTLED)
     with kazoo(first) as client:
         with pytest.raises(ThrottledOpError):
             _set_often(client)

@@ -17,16 +17,7 @@ from unittest import mock
 
 import pytest
 
-from codec.client import (
-    NO_SESSION,
-    connect,
-    connected,
-    create,
-    delete,
-    exists,
-    get,
-    packet,
-)
+from codec.client import NO_SESSION, connect, connected, create, delete, exists, get, packet
 from codec.constants import ErrorCode, EventType
 from lab.client.replies import Reply, reply_of
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
@@ -347,9 +338,7 @@ async def test_a_connection_that_is_gone_is_freed_without_the_garbage_collector(
         gone = weakref.ref(connection)
         del connection
         client.send(
-            packet(1, create("/a")),
-            packet(2, get("/a", watch=True)),
-            packet(3, create("/e", mode=1)),
+            packet(1, create("/a")), packet(2, get("/a", watch=True)), packet(3, create("/e", mode=1))
         )
         for _ in range(3):
             await client.reply()

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schema.budgets import (
-    NO_BUDGETS,
-    BudgetsValue,
-    BudgetValue,
-    Rule,
-    decode_rule,
-    encode_rule,
-    pack_budgets,
-)
+from schema.budgets import NO_BUDGETS, BudgetsValue, BudgetValue, Rule, decode_rule, encode_rule, pack_budgets
 from schema.errors import BadValue
 from schema.json_values import pack_json
 from schema.pages import StateValue, decode_state, encode_state

@@ -66,9 +66,7 @@ def test_whatever_the_znodes_are_each_value_is_one_that_etcd_takes(nodes: list[t
         assert len(header.first) + len(header.last) < 3000
 
 
-def test_no_page_is_larger_before_compression_than_readers_accept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_page_is_larger_before_compression_than_readers_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "MAX_BODY", 3 * _MIB)
     acls = [(Acl(31, "digest", f"{number}:" + "x" * 350_000),) for number in range(100)]
     nodes = [(f"/a{number:03}", _node(b"", acl)) for number, acl in enumerate(acls)]
@@ -77,9 +75,7 @@ def test_no_page_is_larger_before_compression_than_readers_accept(
     assert sum(map(len, pages)) < _MIB  # all are compressed
 
 
-def test_a_body_that_no_reader_would_decompress_is_stored_as_pieces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_that_no_reader_would_decompress_is_stored_as_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "MAX_BODY", 3 * _MIB)
     nodes = [("/a", _node(b"", (Acl(31, "digest", "x" * 4 * _MIB),))), ("/b", _node(b""))]
     values = list(cut(split_nodes(nodes)))

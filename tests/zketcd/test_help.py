@@ -10,17 +10,7 @@ from cli.commands import available
 pytestmark = pytest.mark.long
 
 # Libraries of extras: requirements/*.in but runtime.in. The import system does not find them.
-_EXTRAS = (
-    "numpy",
-    "pyarrow",
-    "pandas",
-    "pyspark",
-    "py4j",
-    "obstore",
-    "matplotlib",
-    "chdb",
-    "shtab",
-)
+_EXTRAS = ("numpy", "pyarrow", "pandas", "pyspark", "py4j", "obstore", "matplotlib", "chdb", "shtab")
 _PROGRAM = f"""
 import contextlib, io, sys
 from importlib.machinery import PathFinder

@@ -59,11 +59,7 @@ def _create(made: ArgumentParser) -> None:
         "--mode", choices=MODES, default=MODES[0], help="the kind of node (default: persistent)"
     )
     made.add_argument(
-        "--ttl",
-        type=_ttl,
-        default=0,
-        metavar="MS",
-        help="delete it after so many ms without a change",
+        "--ttl", type=_ttl, default=0, metavar="MS", help="delete it after so many ms without a change"
     )
     made.add_argument("--parents", action="store_true", help="create the nodes above it that are missing")
     made.add_argument(

@@ -12,15 +12,7 @@ from functools import partial
 from itertools import chain, repeat
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import (
-    EtcdError,
-    EtcdNoSpace,
-    EtcdRefused,
-    EtcdUnknown,
-    RefusalKind,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind, Txn, TxnResult
 from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.registration import Incarnation

@@ -69,11 +69,7 @@ class Loaded(NamedTuple):
 
 
 async def read_missed(
-    etcd: Reads,
-    keys: Keyspace,
-    applied: Mapping[str, int],
-    position: int,
-    copied: SnapshotRef | None = None,
+    etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int, copied: SnapshotRef | None = None
 ) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 

@@ -24,13 +24,7 @@ from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.reads import Compacted, ReadsAsOf
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
 from proxy.log.upkeep.snapshot_job import PACE, Answer, DigestAnswer, Failed, Job, Written, job_of
-from proxy.log.upkeep.truncation import (
-    Overtaken,
-    applied_in,
-    delete_pages,
-    drop_incarnation,
-    truncate_log,
-)
+from proxy.log.upkeep.truncation import Overtaken, applied_in, delete_pages, drop_incarnation, truncate_log
 from proxy.state import capture
 from proxy.support import child
 from schema.keys import Keyspace, snapshot_name

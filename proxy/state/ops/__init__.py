@@ -55,13 +55,7 @@ from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.steps import of_acl, of_bytes, of_owned, of_part, of_subtree
 from proxy.state.ops.sync import SYNC
-from proxy.state.ops.watch_requests import (
-    add_watch,
-    check_watches,
-    remove_watches,
-    set_watches,
-    set_watches2,
-)
+from proxy.state.ops.watch_requests import add_watch, check_watches, remove_watches, set_watches, set_watches2
 from proxy.state.ops.who_am_i import who_am_i
 
 _alone = partial(ReadOperation, alone=True)

@@ -17,10 +17,7 @@ from proxy.state.pause import AtOnce, Pause
 from proxy.support.environment import Clock
 
 # Modules that still read a clock of their own.
-_CLOCKS = (
-    ("proxy.frontend.turns", "perf_counter"),
-    ("proxy.frontend.connection", "perf_counter_ns"),
-)
+_CLOCKS = (("proxy.frontend.turns", "perf_counter"), ("proxy.frontend.connection", "perf_counter_ns"))
 _LOOK = 6_000_000  # nanoseconds
 # Calls in one turn: pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
 _MOST = 26_000

@@ -19,9 +19,7 @@ from bench.workloads import WORKLOADS, Create, preparation
 def test_a_wrong_tree_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Create.verify
     monkeypatch.setattr(
-        Create,
-        "verify",
-        lambda self, admin, counts: right(self, admin, [count + 1 for count in counts]),
+        Create, "verify", lambda self, admin, counts: right(self, admin, [count + 1 for count in counts])
     )
     with pytest.raises(EffectsDiffer, match="children of"):
         run(Case("create", 2, 2), each=3, warm_up=1)

@@ -9,13 +9,7 @@ import pytest
 from lab.servers import EtcdServer
 from lab.servers.process import ServerProcess
 from tests.clients.conftest import two_servers
-from tests.clients.curator.shared import (
-    SESSION_MS,
-    TIMEOUT_S,
-    Client,
-    Connect,
-    seconds,
-)
+from tests.clients.curator.shared import SESSION_MS, TIMEOUT_S, Client, Connect, seconds
 from tests.clients.jvm import Jvm, java_virtual_machine
 
 

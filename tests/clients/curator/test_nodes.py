@@ -4,15 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lab.servers import wait_until
-from tests.clients.curator.shared import (
-    TIMEOUT_S,
-    Client,
-    Connect,
-    children,
-    recipe,
-    seconds,
-    started,
-)
+from tests.clients.curator.shared import TIMEOUT_S, Client, Connect, children, recipe, seconds, started
 from tests.clients.jvm import Jvm
 
 # Nodes

@@ -130,8 +130,5 @@ async def test_a_truncation_without_end(tree: Tree) -> None:
 
 def test_shares() -> None:
     start, end = Mark(1, 5, {"a": 2, "gone": 3}), Mark(9, 13, {"a": 7, "b": 3})
-    assert between(start, end, 4) == [
-        [Share("a", 3, 6)],
-        [Share("a", 7, 7), Share("b", 1, 3)],
-    ]
+    assert between(start, end, 4) == [[Share("a", 3, 6)], [Share("a", 7, 7), Share("b", 1, 3)]]
     assert between(end, end, 4) == []

@@ -42,11 +42,7 @@ async def test_a_refusal_names_the_option(kind: RefusalKind, reason: str) -> Non
         await commit(Refusing(FakeEtcd()), PUT)
 
 
-@given(
-    st.lists(st.integers(0, 2000), max_size=300),
-    st.integers(2, 40),
-    st.integers(4000, 20_000),
-)
+@given(st.lists(st.integers(0, 2000), max_size=300), st.integers(2, 40), st.integers(4000, 20_000))
 def test_every_put_once_in_order_and_within_the_limits(sizes: list[int], most: int, room: int) -> None:
     puts = [Put(b"k%d" % number, bytes(size)) for number, size in enumerate(sizes)]
     groups = list(Limits(most, room).groups(puts, GUARD))

@@ -37,15 +37,7 @@ from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from schema.entry import (
-    EntryWriter,
-    Kind,
-    Request,
-    decode_entry,
-    encode_epoch,
-    encode_level,
-    encode_terms,
-)
+from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_epoch, encode_level, encode_terms
 from schema.errors import BadValue
 from schema.followed import decode_followed, decode_lag, decode_sign, encode_followed
 from schema.json_values import pack_json

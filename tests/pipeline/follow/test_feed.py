@@ -100,8 +100,4 @@ async def test_what_has_become_of_each_node_is_shown(world: World, monkeypatch: 
     await world.level()
     lines, _ = await lines_in(world.etcd, "/copy", f"0x{begin:x}", monkeypatch)
     shown = [(line["path"], line["change"], line["version_after"], line["data"]) for line in lines]
-    assert shown == [
-        ("/n2", "set", 1, "b"),
-        ("/n1", "setACL", 1, None),
-        ("/n2", "set", 2, "b"),
-    ]
+    assert shown == [("/n2", "set", 1, "b"), ("/n1", "setACL", 1, None), ("/n2", "set", 2, "b")]

@@ -52,10 +52,7 @@ def servers_of(client: Any) -> str:
 
 @pytest.mark.timeout(300)
 def test_curators_clients_through_a_move(
-    member: ZooKeeperServer,
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
-    capsys: pytest.CaptureFixture[str],
+    member: ZooKeeperServer, etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They leave an address that is in front of both sides; on zketcd they keep it."""
     there = f"etcd://{etcd_server.address}{etcd_prefix}"

@@ -29,10 +29,7 @@ def folder(tmp_path: Path) -> Path:
 async def followed(folder: Path, at: int) -> Failing:
     """Follow with an outage from the request `at` on, and a new base at the end."""
     etcd = Failing(FakeEtcd(), at)
-    with (
-        mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
-        mock.patch.object(retrying, "RETRY", 0.0),
-    ):
+    with mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0), mock.patch.object(retrying, "RETRY", 0.0):
         assert await following(etcd, folder, until_level=True, log_bytes=0) == DONE
     return etcd
 

@@ -170,11 +170,7 @@ class Mover:
 
 @pytest.mark.parametrize("is_running", [True, False])
 def test_a_move_amid_writes(
-    etcd_server: EtcdServer,
-    own_etcd_server: EtcdServer,
-    etcd_prefix: str,
-    is_running: bool,
-    capsys: Capture,
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, is_running: bool, capsys: Capture
 ) -> None:
     """With a follower that is asked, and without one."""
     to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]

@@ -181,9 +181,7 @@ def test_a_snapshot_sealed_over_broken_nodes_is_an_error(tmp_path: Path) -> None
         read(tmp_path)
 
 
-def test_an_acl_that_the_file_lacks_is_an_error_unless_a_transaction_mends_it(
-    tmp_path: Path,
-) -> None:
+def test_an_acl_that_the_file_lacks_is_an_error_unless_a_transaction_mends_it(tmp_path: Path) -> None:
     acl = (AclRow(1, "digest", "a:b"),)
     file = write_snapshot(tmp_path, 5, [ROOT, node("/a", acl=acl)])
     raw = file.read_bytes()

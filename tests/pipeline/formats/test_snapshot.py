@@ -12,11 +12,7 @@ from codec.snapshot_file import pack_digest, pack_head, pack_last_zxid, pack_nod
 from pipeline.formats import snapshot
 from pipeline.formats.compression import Buffer, BytesSource
 from pipeline.formats.errors import BadFile
-from pipeline.formats.snapshot import (
-    Nodes,
-    SnapshotReader,
-    check_seal,
-)
+from pipeline.formats.snapshot import Nodes, SnapshotReader, check_seal
 from pipeline.table import AclRow, SessionRow
 from tests.pipeline.trees import SAMPLES, node, write_snapshot
 

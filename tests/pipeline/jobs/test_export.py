@@ -13,10 +13,7 @@ from zketcd.__main__ import main
 
 
 def test_a_tree_born_in_etcd(
-    options: list[str],
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
-    capsys: pytest.CaptureFixture[str],
+    options: list[str], etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = zookeeper()
     with zketcd(etcd_server.endpoint, etcd_prefix) as server:

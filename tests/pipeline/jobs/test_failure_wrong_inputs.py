@@ -85,18 +85,12 @@ LINES = [
     (["inspect", SAMPLE, "--auth", "digest"], "--auth: it is not SCHEME:ID"),
     (["inspect", "zk://127.0.0.1:1", "--snapshot", "x"], "--snapshot is for data directories"),
     (["inspect", "etcd://127.0.0.1:1/a", "--repair", "tail"], "--repair is for data directories"),
-    (
-        ["inspect", "etcd://127.0.0.1:1/a", "--etcd-user", "me"],
-        "etcd-password-file must be given together",
-    ),
+    (["inspect", "etcd://127.0.0.1:1/a", "--etcd-user", "me"], "etcd-password-file must be given together"),
     (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "/nowhere"], "'/nowhere' is not a readable file"),
     (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "{files}/bad.pem"], "bad.pem"),
     (["verify", "ftp://x", SAMPLE], "ftp://x is none of"),
     (["verify", "{files}/nothing", "{files}/empty"], "nothing: is not there"),
-    (
-        ["verify", "etcd://host:1/a", SAMPLE, "--etcd-user", "me"],
-        "etcd-password-file must be given together",
-    ),
+    (["verify", "etcd://host:1/a", SAMPLE, "--etcd-user", "me"], "etcd-password-file must be given together"),
     (["verify", SAMPLE], "the following arguments are required: right"),
     (["verify", SAMPLE, SAMPLE, "--ignore", "a"], "--ignore 'a': a znode's path begins with /"),
     (["import", SAMPLE], "--etcd is missing"),
@@ -246,11 +240,7 @@ def silent() -> Iterator[int]:
     ],
 )
 def test_a_port_that_says_nothing(
-    tree: str,
-    reason: str,
-    silent: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: str, reason: str, silent: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reach, "TIMEOUT", 1.0)
     monkeypatch.setattr(walk, "CONNECT_S", 1.0)

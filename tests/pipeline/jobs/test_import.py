@@ -41,10 +41,7 @@ def test_a_tree_without_its_ephemerals(
 
 
 def test_a_tree_with_its_sessions(
-    origin: Origin,
-    options: list[str],
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
+    origin: Origin, options: list[str], etcd_server: EtcdServer, etcd_prefix: str
 ) -> None:
     assert main(["import", str(origin.files), *options, "--keep-sessions"]) == 0
     with zketcd(etcd_server.endpoint, etcd_prefix) as server:

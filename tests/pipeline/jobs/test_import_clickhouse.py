@@ -44,11 +44,7 @@ def replicas(ensemble: ZooKeeperServer) -> Iterator[Replicas]:
 
 
 def test_there_and_back(
-    ensemble: ZooKeeperServer,
-    replicas: Replicas,
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
-    tmp_path: Path,
+    ensemble: ZooKeeperServer, replicas: Replicas, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
     source = str(ensemble.data_dir)
     options = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]

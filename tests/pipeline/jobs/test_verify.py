@@ -85,12 +85,7 @@ def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Tree, Tree]) -
 def test_what_may_differ_can_be_left_out(trees: tuple[Tree, Tree]) -> None:
     left, right = trees
     found = compare(
-        here(),
-        left,
-        right._replace(walked_from=1),
-        ignored=["/more", "/data"],
-        ephemerals=False,
-        samples=0,
+        here(), left, right._replace(walked_from=1), ignored=["/more", "/data"], ephemerals=False, samples=0
     )
     assert found.counts == {
         "missing": 1,

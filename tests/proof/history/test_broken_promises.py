@@ -195,9 +195,7 @@ BROKEN: dict[str, dict[str, list[Step]]] = {
             (2, Exists("/e"), Reply(zxid=9, stat=Stat(czxid=1))),
         ],
     },
-    "zxid": {
-        "two writes have one zxid": [MAKES_A, (2, Create("/b"), created("/b", 1))],
-    },
+    "zxid": {"two writes have one zxid": [MAKES_A, (2, Create("/b"), created("/b", 1))]},
     "real time": {
         "a later write has an earlier zxid": [
             (1, Create("/a"), created("/a", 5)),
@@ -339,10 +337,7 @@ BROKEN: dict[str, dict[str, list[Step]]] = {
             *WATCHED_A_CHANGES,
             (1, SetData("/a"), Reply(zxid=3)),
             watches_again(
-                SetWatches(1, data=("/a",)),
-                told(2, r.CHANGED, "/a", 2),
-                told(2, r.CHANGED, "/a", 3),
-                zxid=3,
+                SetWatches(1, data=("/a",)), told(2, r.CHANGED, "/a", 2), told(2, r.CHANGED, "/a", 3), zxid=3
             ),
         ],
         "an event has a change before its watch": [
@@ -380,7 +375,7 @@ BROKEN: dict[str, dict[str, list[Step]]] = {
             (1, SetData("/b", b"2"), Reply(zxid=4)),
             told(2, r.CHANGED, "/b", 4),
             told(2, r.CHANGED, "/a", 3),
-        ],
+        ]
     },
 }
 

@@ -12,12 +12,7 @@ from proof.simulation.campaign import find
 from proof.simulation.planted import DoesNotApply, Planted, changed, read_planted
 
 # One of each kind of world and judge, that shows soon. SIMULATION_PLANTED=all runs the others as well.
-_QUICK = (
-    "no rollback",
-    "events after replies",
-    "finished without a seal",
-    "a promotion keeps a session",
-)
+_QUICK = ("no rollback", "events after replies", "finished without a seal", "a promotion keeps a session")
 _QUICK_HOURS = 0.004  # in which these show
 _ALL = os.environ.get("SIMULATION_PLANTED") == "all"
 _FAULTS = read_planted()

@@ -32,8 +32,7 @@ def test_a_world_counts_what_it_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "branch"),
-    [("end a proxy in a gap", GAP_STAYS), ("load anew in a long write", RELOAD_IN_WRITE)],
+    ("fault", "branch"), [("end a proxy in a gap", GAP_STAYS), ("load anew in a long write", RELOAD_IN_WRITE)]
 )
 def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch: str) -> None:
     outcome = small(3, 0.015, (fault,)).run()

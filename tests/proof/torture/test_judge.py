@@ -9,14 +9,7 @@ from proof.simulation.exactly_once import Logged
 from proof.simulation.loads import Home, Loads
 from proof.simulation.oracle import Done, Oracle
 from proof.simulation.packets import asked
-from proof.torture.judge import (
-    LEASE,
-    LOADED,
-    Acknowledged,
-    Exceptions,
-    Verdict,
-    judge,
-)
+from proof.torture.judge import LEASE, LOADED, Acknowledged, Exceptions, Verdict, judge
 from proof.torture.real import RealClock
 from proof.torture.zketcd import loads_of
 from tests.proxy.log.proxies import Proxy, answered, until
@@ -45,12 +38,7 @@ def _verdict(
     exceptions: Exceptions = NOTHING_KNOWN,
 ) -> Verdict:
     return judge(
-        history or History(),
-        oracle,
-        answers,
-        exceptions=exceptions,
-        settle=True,
-        max_staleness=_STALENESS,
+        history or History(), oracle, answers, exceptions=exceptions, settle=True, max_staleness=_STALENESS
     )
 
 

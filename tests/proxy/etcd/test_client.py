@@ -12,20 +12,9 @@ from lab.servers import EtcdServer, free_port
 from lab.servers.process import REPOSITORY
 from lab.servers.tls import Authority, Pair
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import (
-    EtcdError,
-    EtcdRefused,
-    EtcdUnknown,
-    Get,
-    Put,
-    RefusalKind,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, RefusalKind, Txn, TxnResult
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import (
-    TransportMissing,
-)
+from proxy.etcd.transport import TransportMissing
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.clients import KEY, LONG, connected, put, try_until_it_works, until_broken
 from tests.proxy.etcd.watching import watching

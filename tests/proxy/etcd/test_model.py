@@ -10,12 +10,7 @@ def test_txn_size_counts_every_key_and_value() -> None:
     small = Txn([GUARD], [PUT, Delete(b"k", b"l"), Get(b"k"), Txn([], [PUT])], [PUT])
     large = Txn(
         [Compare(b"k" * 101, 0)],
-        [
-            Put(b"k" * 101, b"v"),
-            Delete(b"k", b"l" * 101),
-            Get(b"k" * 101),
-            Txn([], [Put(b"k", b"v" * 101)]),
-        ],
+        [Put(b"k" * 101, b"v"), Delete(b"k", b"l" * 101), Get(b"k" * 101), Txn([], [Put(b"k", b"v" * 101)])],
         [Put(b"k", b"v" * 101)],
     )
     assert txn_size(large) - txn_size(small) == 600

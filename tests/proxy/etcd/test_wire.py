@@ -50,11 +50,7 @@ def as_protobuf(txn: Txn) -> pb.TxnRequest:
 
 def get_as_protobuf(get: Get) -> pb.RangeRequest:
     return pb.RangeRequest(
-        key=get.key,
-        range_end=get.range_end,
-        revision=get.revision,
-        keys_only=get.keys_only,
-        limit=get.limit,
+        key=get.key, range_end=get.range_end, revision=get.revision, keys_only=get.keys_only, limit=get.limit
     )
 
 

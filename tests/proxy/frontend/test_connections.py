@@ -16,10 +16,7 @@ class Fake:
     """A connection that does at once what it is asked."""
 
     def __init__(
-        self,
-        connections: Connections | None = None,
-        unread: int = 0,
-        address: str = "10.0.0.1",
+        self, connections: Connections | None = None, unread: int = 0, address: str = "10.0.0.1"
     ) -> None:
         self.admitted = False
         self.identity = SimpleNamespace(address=address)

@@ -20,17 +20,7 @@ from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import ServedSession
 from proxy.frontend.transport import Outbound
-from proxy.handover.moved import (
-    Change,
-    Moved,
-    apply_part,
-    decode,
-    encode,
-    in_parts,
-    mark,
-    pack,
-    unpack,
-)
+from proxy.handover.moved import Change, Moved, apply_part, decode, encode, in_parts, mark, pack, unpack
 from proxy.options.top import TopOptions
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
@@ -142,11 +132,7 @@ def _reset_and_prove(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda client: client.send(_PROOF),
-        lambda client: client.send(_PROOF[:9]),
-        _reset_and_prove,
-    ],
+    [lambda client: client.send(_PROOF), lambda client: client.send(_PROOF[:9]), _reset_and_prove],
     ids=["a packet", "a piece of a packet", "as many packets since a reset"],
 )
 def test_the_mark_changes_with_what_is_packed(change: Callable[[Client], None]) -> None:

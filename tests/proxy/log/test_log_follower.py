@@ -378,9 +378,7 @@ async def _break_by_old_answers(proxy: Proxy) -> None:
     [_break_by_distrust, _break_by_truncation, _break_by_a_restore, _break_by_old_answers],
 )
 async def test_a_load_that_etcd_refuses_is_tried_again(
-    proxy: Proxy,
-    monkeypatch: pytest.MonkeyPatch,
-    make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, make_a_load_necessary: Callable[[Proxy], Awaitable[None]]
 ) -> None:
     """As by a role that was revoked: the proxy lets its lease end, and serves again with the role."""
     monkeypatch.setattr(reads, "_OLD_PAUSE", 0)

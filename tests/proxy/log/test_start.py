@@ -87,10 +87,7 @@ async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> N
     record = await tree.record()
     for changed, words in (
         (record._replace(complete=False), "import into /t is not complete, or the first load of a follow"),
-        (
-            record._replace(level=7),
-            "has level 7, and this release of zketcd applies level 1. Start a newer",
-        ),
+        (record._replace(level=7), "has level 7, and this release of zketcd applies level 1. Start a newer"),
     ):
         tree.change(Put(tree.keys.tree, encode_record(changed)))
         with pytest.raises(TreeNotServable, match=words):

@@ -83,10 +83,5 @@ def long_history(seed: int) -> str:
             world = World(sessions=(), machine=reloaded(world.machine))
     node_pages, session_pages, state, digest = all_pages(world.machine)
     return json.dumps(
-        [
-            [page.hex() for page in (*node_pages, *session_pages, state)],
-            digest,
-            told,
-            sampled(world.events),
-        ]
+        [[page.hex() for page in (*node_pages, *session_pages, state)], digest, told, sampled(world.events)]
     )

@@ -15,14 +15,7 @@ from proxy.state.rights import OPEN, rights_of
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from tests.proxy.state.requests import SESSIONS, requests
-from tests.proxy.state.world import (
-    HOME,
-    Ask,
-    World,
-    reloaded,
-    request_of,
-    worlds_that_differ,
-)
+from tests.proxy.state.world import HOME, Ask, World, reloaded, request_of, worlds_that_differ
 
 _ACL = (Acl(1, "ip", "::1"),)
 

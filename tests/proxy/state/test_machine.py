@@ -18,16 +18,7 @@ from proxy.state.ops import EXTENDED
 from proxy.state.outcome import CarriedOver, Disagreement, SessionChange
 from proxy.state.sessions import hash_of
 from proxy.state.transaction import Transaction
-from schema.entry import (
-    Entry,
-    Kind,
-    Request,
-    Rules,
-    encode_epoch,
-    encode_forget,
-    encode_level,
-    encode_terms,
-)
+from schema.entry import Entry, Kind, Request, Rules, encode_epoch, encode_forget, encode_level, encode_terms
 from schema.zxids import epoch_begun_at, zxid_to_exceed
 from tests.proxy.state.world import (
     HOME,

@@ -19,15 +19,7 @@ from proxy.state.ops.features import system_nodes
 from proxy.state.outcome import Outcome
 from proxy.state.sessions import hash_of
 from proxy.state.watches import TreeEvent, WatchTable
-from schema.entry import (
-    Identity,
-    Kind,
-    Request,
-    Rules,
-    encode_carry_over,
-    encode_close,
-    encode_terms,
-)
+from schema.entry import Identity, Kind, Request, Rules, encode_carry_over, encode_close, encode_terms
 from schema.paths import parent_of
 from schema.znode import Znode, pack_stat
 
