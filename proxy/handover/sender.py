@@ -264,7 +264,8 @@ class Sender:
             # It may be further than the place at which the new process waits: both would send the events in
             # between, and clients would find an older state there than they have seen here.
             raise HandoverError("this process has loaded its state anew meanwhile")
-        if left := len(self._server.sessions) - self._count_gone:
+        left = len(self._server.sessions) - self._count_gone
+        if left > 0:  # fewer: some have gone on to another proxy
             raise HandoverError(
                 f"{left} sessions were not carried over: this proxy's lease ran out meanwhile"
             )

@@ -147,6 +147,13 @@ async def test_a_process_that_has_loaded_its_state_anew_does_not_hand_over() -> 
     server.log.take_back.assert_awaited_once()
 
 
+async def test_a_session_that_goes_on_to_another_proxy_is_not_missed(clients: tuple[Client, Client]) -> None:
+    """It was carried over, and this process does not have it any more."""
+    server = _server(*clients)
+    server.sessions.expect_successor = lambda _successor, carried: carried(1)
+    await _Successor().take_over(server)
+
+
 @pytest.mark.long
 async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the_attempt() -> None:
     """Else it binds the ports, and ends since they are taken, if this process takes a moment to drain."""
