@@ -163,6 +163,7 @@ class Interrupt:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in the background of a shell
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["zketcd", "ls", "/"]
 runpy.run_module("zketcd", run_name="__main__")

@@ -8,8 +8,8 @@ from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Put, Txn
 
 _TXN = Txn(
     (Compare(b"k", 0),),
-    (Get(b"a"), Put(b"b", b"1"), Txn((), (Get(b"c"), Delete(b"d")), ())),
-    (Get(b"a"), Txn((), (), ())),
+    (Get(b"a"), Put(b"b", b"1"), Txn((Compare(b"c", 0),), (Get(b"c"), Delete(b"d")), ())),
+    (Get(b"a"), Txn((Compare(b"a", 0),), (), ())),
 )
 
 

@@ -52,11 +52,14 @@ async def loading(name: str) -> AsyncIterator[list[Loader]]:
 @pytest.mark.parametrize("name", ["get", "exists", "children"])
 async def test_reads_leave_nothing_in_memory(name: str) -> None:
     async with loading(name) as loaders:
-        gc.collect()
-        before = sys.getallocatedblocks()
-        await drive(loaders, 1000)
-        gc.collect()
-        assert sys.getallocatedblocks() - before < 100
+        left: list[int] = []
+        for _ in range(3):  # servers of other tests allocate, too
+            gc.collect()
+            before = sys.getallocatedblocks()
+            await drive(loaders, 1000)
+            gc.collect()
+            left.append(sys.getallocatedblocks() - before)
+        assert min(left) < 100
 
 
 @pytest.mark.parametrize("name", ["set", "mixed"])

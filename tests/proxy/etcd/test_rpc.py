@@ -10,6 +10,7 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, Txn, TxnResult
 from proxy.etcd.transport import ByteStream, InFlight, Metadata, RpcError
+from tests.proxy.log.proxies import until
 
 PUT = Txn((), (Put(b"k", b"v"),))
 HEADER = pb.ResponseHeader(cluster_id=1, revision=5)
@@ -226,8 +227,7 @@ async def test_what_waits_for_a_token_fails_when_the_client_is_closed(is_asked: 
     answered: asyncio.Future[TxnResult | EtcdError] = asyncio.get_running_loop().create_future()
     members.client.begin_txn(PUT, 20.0, answered.set_result)
     if is_asked:
-        await asyncio.sleep(0.01)
-        assert members.all[0].asked == ["Authenticate"]
+        await until(lambda: members.all[0].asked == ["Authenticate"])
     await members.client.close()
     assert isinstance(await asyncio.wait_for(answered, 5.0), EtcdUnknown)
 

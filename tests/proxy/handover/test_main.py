@@ -127,7 +127,10 @@ async def test_a_process_that_dies_meanwhile_is_not_taken_for_a_refusal(
     assert "the process ended without an answer: see its log" in capsys.readouterr().err
 
 
-async def test_a_process_that_ends_says_so_to_who_has_asked(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_process_that_ends_says_so_to_who_has_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "descendants", lambda _pid: ())  # servers of other tests
     control = Control()
     await control.open()
     asking = asyncio.create_task(asyncio.to_thread(main, ["upgrade", str(os.getpid())]))
